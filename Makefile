@@ -1,0 +1,41 @@
+# Every target sets up what it needs; a second run skips what is already there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
+export MPLBACKEND := Agg
+
+.PHONY: setup test lint types unit demo bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+test: lint types unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/pytest -n $(WORKERS)
+
+demo: $(READY)
+	$(BIN)/cvflows draw R+L2 --out demo
+	$(BIN)/cvflows draw H+O+S --out demo
+	$(BIN)/cvflows draw H+D --out demo
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo

@@ -1,0 +1,61 @@
+"""cvflows: action-constrained reinforcement learning, with agents whose actions stay allowed.
+
+The public names load on first use, so that `import cvflows` and the command line start without JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cvflows.constraints.base import TOLERANCE as TOLERANCE
+    from cvflows.constraints.base import AbstractConstraint as AbstractConstraint
+    from cvflows.constraints.base import Constraint as Constraint
+    from cvflows.constraints.contexts import Normal as Normal
+    from cvflows.constraints.contexts import Observed as Observed
+    from cvflows.constraints.contexts import Product as Product
+    from cvflows.constraints.contexts import Uniform as Uniform
+    from cvflows.constraints.project import Outcome as Outcome
+    from cvflows.constraints.project import Projection as Projection
+    from cvflows.constraints.sets import Ball as Ball
+    from cvflows.constraints.sets import Box as Box
+    from cvflows.constraints.sets import Ellipsoid as Ellipsoid
+    from cvflows.constraints.sets import HalfSpaces as HalfSpaces
+    from cvflows.constraints.sets import MaxPower as MaxPower
+    from cvflows.constraints.sets import MomentArm as MomentArm
+    from cvflows.constraints.sets import Orthoplex as Orthoplex
+    from cvflows.constraints.sets import Shell as Shell
+    from cvflows.constraints.sets import Simplex as Simplex
+    from cvflows.constraints.sets import SinSquared as SinSquared
+    from cvflows.constraints.sets import Sum as Sum
+    from cvflows.constraints.sets import Tip as Tip
+    from cvflows.constraints.sets import make_set as make_set
+    from cvflows.tasks.base import Task as Task
+    from cvflows.tasks.catalogue import task as task
+
+_HOMES = {
+    "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
+    "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
+    "constraints.project": ("Outcome", "Projection"),
+    "constraints.sets": (
+        *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
+        *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
+    ),
+    "tasks.base": ("Task",),
+    "tasks.catalogue": ("task",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'cvflows' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"cvflows.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

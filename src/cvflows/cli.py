@@ -1,0 +1,92 @@
+"""The command line: arguments to calls, nothing else. JAX loads only in the commands that compute."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from cvflows.errors import CVFlowsError
+
+Positional = tyro.conf.Positional
+
+
+def tasks(json: bool = False) -> None:
+    """List the benchmark tasks.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.tasks.catalogue import TASKS
+
+    rows = [
+        {
+            "task": task.name,
+            "environment": task.environment,
+            "constraint": task.words,
+            "formula": task.formula,
+            "action_dim": task.action_dim,
+            "convex": task.convex,
+            "contexts": str(task.contexts),
+            "in_paper": task.in_paper,
+        }
+        for task in TASKS.values()
+    ]
+    if json:
+        return _print_json({"tasks": rows})
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("task", "environment", "allowed actions", "formula", "d", "convex", "contexts p_S", box=None)
+    for row in rows:
+        name = f"[bold]{row['task']}[/bold]" + (" *" if row["in_paper"] else "")
+        convex = "yes" if row["convex"] else "no"
+        cells = (row["environment"], row["constraint"], row["formula"], str(row["action_dim"]), convex, row["contexts"])
+        table.add_row(name, *cells)
+    console = Console()
+    console.print(table)
+    console.print("\n* in the paper's benchmark; every set also keeps the action box |aᵢ| ≤ 1", style="dim")
+    return None
+
+
+def draw(task: Positional[str], out: Path = Path("pictures"), seed: int = 0, json: bool = False) -> None:
+    """Draw the allowed actions of a task and where forbidden ones are projected.
+
+    Args:
+        task: Name of the task, as `cvflows tasks` lists it.
+        out: Folder for the picture.
+        seed: Seed of the contexts and actions drawn.
+        json: Print one JSON object instead of a line.
+    """
+    from cvflows.tasks.catalogue import task as find_task
+
+    found = find_task(task)
+    from cvflows.reports.figures import draw_task
+
+    drawn = draw_task(found, out / f"{found.name}.png", seed=seed)
+    if json:
+        return _print_json(drawn)
+    print(f"{drawn['picture']}: {drawn['panels']} slice(s) of {found.name}, {drawn['projected']} actions projected")
+    return None
+
+
+def _print_json(value: Any) -> None:
+    print(json_module.dumps(value, ensure_ascii=False, indent=2))
+
+
+COMMANDS = {"tasks": tasks, "draw": draw}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; a known error is one line on stderr and exit code 2."""
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=arguments
+        )
+    except CVFlowsError as error:
+        print(f"cvflows: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,143 @@
+"""A constraint at given contexts, in columns (batch last): rows, bounds, margins and a feasible anchor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from cvflows.constraints import interior
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.linalg import solve_positive
+from cvflows.constraints.structure import Affine, Separable, Structure
+from cvflows.constraints.trace import smoothed
+
+Columns = Float[Array, "dim batch"]
+Rows = Float[Array, "rows batch"]
+CHUNK = 64
+"""Samples that the iterative methods solve together."""
+
+
+class ColumnSet(eqx.Module):
+    """The sets C(x) of a batch of contexts."""
+
+    constraint: AbstractConstraint = eqx.field(static=True)
+    x: Columns
+    low: Columns
+    high: Columns
+    centre: Columns
+    structure: Structure
+
+    @classmethod
+    def at(cls, constraint: AbstractConstraint, x: Columns) -> ColumnSet:
+        """The sets of contexts `x`."""
+
+        def describe(x: Array) -> tuple[Array, Array, Array, Structure]:
+            return *constraint.bounds(x), constraint.centre(x), constraint.structure(x)
+
+        low, high, centre, structure = jax.vmap(describe, in_axes=-1, out_axes=-1, axis_size=x.shape[1])(x)
+        return cls(constraint, x, low, high, centre, structure)
+
+    def rows(self, a: Columns) -> Rows:
+        """The constraint's rows at `a`."""
+        return jax.vmap(self.constraint.rows, in_axes=-1, out_axes=-1)(self.x, a)
+
+    def margin(self, a: Columns) -> Rows:
+        """How far below zero a row must be for rounding not to matter: a few units in the last place of its terms."""
+        unit = 8 * float(jnp.finfo(a.dtype).eps)
+        match self.structure:
+            case Separable(rows=rows) if rows and self.rows(a).shape[0] == len(rows):
+                return unit * jnp.stack([2 * jnp.abs(row.bound) for row in rows])
+            case Affine():
+                terms = jnp.sum(jnp.abs(self.structure.normal * a[None]), axis=1)
+                return unit * (jnp.abs(self.structure.offset) + terms)
+        terms = jnp.sum(jnp.abs(interior.jacobian(self.rows, a) * a[None]), axis=1)
+        return unit * (jnp.abs(self.rows(jnp.zeros_like(a))) + jnp.where(jnp.isfinite(terms), terms, 1.0))
+
+    def convex_rows(self) -> interior.Flat | interior.Curved:
+        """The rows as the interior-point methods want them."""
+        if isinstance(self.structure, Affine):
+            return interior.Flat(self.structure.offset, self.structure.normal)
+        rounded, kinked = smoothed(self.constraint.rows, self.x[:, 0], self.low[:, 0])
+        batched = jax.vmap(rounded, in_axes=-1, out_axes=-1)
+        return interior.Curved(lambda width, z: batched(width, self.x, z), kinked)
+
+    def find_anchor(self) -> Columns:
+        """A point inside every set: its centre where that will do, else the point whose worst row is least."""
+        centre = jnp.clip(self.centre, self.low, self.high)
+        worst = jnp.max(self.rows(centre), axis=0, initial=-1.0)
+        good = worst < -1e-3
+
+        def look() -> Columns:
+            found = self._least_violating(centre)
+            better = jnp.max(self.rows(found), axis=0) < worst
+            return jnp.where((good | ~better)[None], centre, found)
+
+        return lax.cond(jnp.all(good), lambda: centre, look)
+
+    def _least_violating(self, start: Columns) -> Columns:
+        """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y) ≤ t."""
+        rows = self.rows(start)
+        top = jnp.max(rows, axis=0, keepdims=True)
+        reach = jnp.maximum(jnp.max(jnp.abs(rows), axis=0, keepdims=True), 1.0)
+        zero = jnp.zeros_like(top)
+        problem = interior.Problem(
+            weight=jnp.concatenate([jnp.full_like(start, 1e-4), zero]),
+            target=jnp.concatenate([start, zero]),
+            slope=jnp.concatenate([jnp.zeros_like(start), zero + 1]),
+            low=jnp.concatenate([self.low, -2 * reach]),
+            high=jnp.concatenate([self.high, top + reach]),
+        )
+        begin = jnp.concatenate([start, top + reach / 2])
+        match self.convex_rows():
+            case interior.Flat(offset=offset, normal=normal):
+                lifted = interior.Flat(offset, jnp.concatenate([normal, -jnp.ones_like(normal[:, :1])], axis=1))
+                return interior.solve_flat(problem, lifted, begin, iterations=18).z[:-1]
+            case interior.Curved(rows=curved, kinked=kinked):
+                raised = interior.Curved(lambda width, z: curved(width, z[:-1]) - z[-1:], kinked)
+                return interior.solve_curved(problem, raised, begin).z[:-1]
+
+    def attach_gradient(self, found: interior.Iterate, a: Columns) -> Columns:
+        """`found.z` with the derivative of the projection of `a` by the implicit function theorem on the KKT system."""
+        found, frozen = lax.stop_gradient((found, self))
+        z, ratio = found.z, found.multiplier / found.slack
+        value, slopes, curvature = frozen.expand(z, found.multiplier)
+        barrier = found.low_multiplier / (z - frozen.low), found.high_multiplier / (frozen.high - z)
+        matrix = interior.gram(slopes, ratio) + interior.on_diagonal(1 + barrier[0] + barrier[1]) + curvature
+        live_value, live_slopes, _ = self.expand(z, found.multiplier)
+        weights = found.multiplier + ratio * (live_value - value)
+        bounds = barrier[0] * (self.low - frozen.low) + barrier[1] * (self.high - frozen.high)
+        residual = interior.weigh(live_slopes, weights) - a - bounds
+        return z - solve_positive(matrix, residual - lax.stop_gradient(residual))
+
+    def expand(self, z: Columns, multiplier: Rows) -> tuple[Rows, interior.Slopes, Float[Array, "dim dim batch"]]:
+        """Value and Jacobian of the rows, and Σ ν_i ∇²g_i, with kinks rounded as sharply as they ever are."""
+        match self.convex_rows():
+            case interior.Flat(offset=offset, normal=normal):
+                return offset + interior.apply(normal, z), normal, jnp.zeros((len(z), *z.shape), z.dtype)
+            case interior.Curved(rows=rows):
+                sharp = partial(rows, jnp.full(z.shape[1], interior.SHARPEST, z.dtype))
+                return sharp(z), *interior.derivatives(sharp, z, multiplier)
+
+
+def in_chunks(solve: Callable[..., Any], x: Columns, a: Columns, *, iterative: bool) -> Any:
+    """`solve(x, a)`, a chunk of columns at a time when it is `iterative`."""
+    count = a.shape[1]
+    if not iterative or count <= CHUNK:
+        return solve(x, a)
+    padding = -count % CHUNK
+
+    def split(columns: Columns) -> Float[Array, "chunks dim {CHUNK}"]:
+        padded = jnp.pad(columns, ((0, 0), (0, padding)), mode="edge")
+        return jnp.moveaxis(padded.reshape(len(columns), (count + padding) // CHUNK, CHUNK), 1, 0)
+
+    def join(chunks: Array) -> Array:
+        return jnp.moveaxis(chunks, 0, -2).reshape(*chunks.shape[1:-1], -1)[..., :count]
+
+    return jax.tree.map(join, lax.map(lambda pair: solve(*pair), (split(x), split(a))))

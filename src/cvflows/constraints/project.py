@@ -1,0 +1,169 @@
+"""Projection: the nearest feasible action, argmin ‖y - a‖² subject to y ∈ C(x), in batch, always feasible.
+
+Which solver runs follows from the set's structure; whatever it returns, `land` brings inside the set.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from cvflows.constraints import interior, multipliers
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint, in_batch
+from cvflows.constraints.columns import ColumnSet, in_chunks
+from cvflows.constraints.search import search_nearest
+from cvflows.constraints.structure import Affine, Radial, Separable, Total, as_separable
+
+Columns = Float[Array, "dim batch"]
+Rows = Float[Array, "rows batch"]
+Flags = Bool[Array, "batch"]
+CERTIFIED = 1e-3
+"""A projection counts as exact when a dual bound shows it at most this much further than the optimum."""
+
+
+class Outcome(enum.IntEnum):
+    """How a projection was found."""
+
+    EXACT = 0
+    """The nearest feasible action, by construction or by a dual bound on the distance."""
+    APPROXIMATE = 1
+    """Feasible and near, but the optimum is not certified."""
+    FALLBACK = 2
+    """Feasible, but the solver failed: a point on the way to the anchor, or the anchor."""
+    EMPTY = 3
+    """No action is feasible in this context: the one whose worst row is least."""
+
+
+class Projection(NamedTuple):
+    """`action` (..., dim), its `outcome` (an `Outcome` per sample) and its `distance` from the input."""
+
+    action: Float[Array, "... dim"]
+    outcome: Int[Array, "..."]
+    distance: Float[Array, "..."]
+
+
+@partial(jax.jit, static_argnums=0)
+def project_samples(constraint: AbstractConstraint, x: Float[Array, "... _"], a: Float[Array, "... dim"]) -> Projection:
+    """Nearest feasible action of every sample."""
+
+    def solve(x: Float[Array, "n _"], a: Float[Array, "n dim"]) -> Projection:
+        action, outcome = in_chunks(partial(project_columns, constraint), x.T, a.T, iterative=is_iterative(constraint))
+        return Projection(action.T, outcome, jnp.sqrt(jnp.sum((action.T - a) ** 2, axis=1)))
+
+    return in_batch(solve, x, a)
+
+
+def is_iterative(constraint: AbstractConstraint) -> bool:
+    """Whether the set needs an interior-point or search method, whose working set should stay in cache."""
+    structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
+    match structure:
+        case Separable(rows=rows, centred=centred):
+            return len(rows) > (2 if centred else 1)
+        case Affine(offset=offset):
+            return bool(offset.shape[0] > 1)
+        case Radial() | Total():
+            return False
+    return True
+
+
+def project_columns(constraint: AbstractConstraint, x: Columns, a: Columns) -> tuple[Columns, Int[Array, "batch"]]:
+    """Nearest feasible action and outcome, in columns."""
+    here = ColumnSet.at(constraint, x)
+    inside = jnp.all(here.rows(a) <= 0, axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
+    match structure := as_separable(here.structure):
+        case Separable() if not is_iterative(constraint):
+            y, anchor, solved = _project_separable(here, structure, a)
+        case Radial(inner=inner, outer=outer):
+            thickness = min(4e-6, (outer - inner) / (2 * outer))  # rounding must not carry the point out again
+            y = multipliers.solve_radial(inner * (1 + thickness), outer * (1 - thickness), a)
+            anchor, solved = here.centre, jnp.full(a.shape[1], Outcome.EXACT)
+        case Total(total=total):
+            y, anchor = multipliers.solve_total(total, a, here.low, here.high), here.centre
+            solved = jnp.full(a.shape[1], Outcome.EXACT)
+        case _ if constraint.convex:
+            y, anchor, solved = _project_convex(here, a)
+        case _:
+            y, anchor = search_nearest(here, a)
+            solved = jnp.full(a.shape[1], Outcome.APPROXIMATE)
+    landed, outcome = land(here, y, anchor, solved)
+    return jnp.where(inside[None], a, landed), jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32)
+
+
+def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Int[Array, "batch"]) -> tuple[Columns, Array]:
+    """`y`, or the first feasible point on its way to `anchor`.
+
+    A point that a solver calls feasible need not be so after recompilation or in float64, so rows are held below a
+    small negative margin. Convex rows allow the chord step s = (-margin - g₀)/(g - g₀); others take a bisection.
+    """
+    anchor = lax.stop_gradient(anchor)
+    finite = jnp.all(jnp.isfinite(y), axis=0)
+    y = jnp.clip(jnp.where(finite[None], y, anchor), here.low, here.high)
+    end, start = here.rows(anchor), here.rows(y)
+    margin = here.margin(lax.stop_gradient(y))
+    chord = jnp.where(start > -margin, (-margin - end) / jnp.maximum(start - end, 1e-30), 1.0)
+    share = jnp.clip(jnp.min(chord, axis=0, initial=1.0), 0, 1)
+
+    def point(share: Array) -> Columns:
+        return jnp.clip(anchor + lax.stop_gradient(share)[None] * (y - anchor), here.low, here.high)
+
+    def is_feasible(share: Array) -> Flags:
+        return jnp.all(here.rows(point(share)) <= 0, axis=0)
+
+    def halve(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        step, below, above = state
+        middle = (below + above) / 2
+        good = is_feasible(middle)
+        return step + 1, jnp.where(good, middle, below), jnp.where(good, above, middle)
+
+    reached = is_feasible(share)
+    ends = lax.stop_gradient((jnp.where(reached, share, 0.0), jnp.where(reached, share, 1.0)))
+    _, share, _ = lax.while_loop(
+        lambda state: (state[0] < 24) & jnp.any(state[1] < state[2]), halve, (jnp.asarray(0), *ends)
+    )
+    landed = jnp.where((share == 1)[None], y, point(share))
+    moved = jnp.sum(jnp.abs(landed - y), axis=0) > CERTIFIED
+    outcome = jnp.where(finite & ~moved, outcome, jnp.maximum(outcome, Outcome.FALLBACK))
+    return landed, jnp.where(jnp.max(end, axis=0, initial=-1.0) > TOLERANCE, Outcome.EMPTY, outcome)
+
+
+def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Columns, Columns, Array]:
+    anchor = multipliers.separable_centre(set_, here.low, here.high)
+    y, prices = multipliers.solve_separable(*lax.stop_gradient((set_, a, here.low, here.high, anchor)), weight=1.0)
+    y = multipliers.attach_gradient(set_, y, prices, a, here.low, here.high)
+    return y, anchor, jnp.full(a.shape[1], Outcome.EXACT)
+
+
+def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Array]:
+    frozen, target = lax.stop_gradient((here, a))
+    anchor = frozen.find_anchor()
+    problem = interior.Problem(jnp.ones_like(a), target, jnp.zeros_like(a), frozen.low, frozen.high)
+    found = solve_convex(frozen, problem, anchor)
+    outcome = jnp.where(_excess(frozen, found, target) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
+    return here.attach_gradient(found, a), anchor, outcome
+
+
+def solve_convex(here: ColumnSet, problem: interior.Problem, anchor: Columns) -> interior.Iterate:
+    """The optimum over a convex set by the interior-point method that fits its rows."""
+    match here.convex_rows():
+        case interior.Flat() as flat:
+            return interior.solve_flat(problem, flat, anchor)
+        case interior.Curved() as curved:
+            return interior.solve_curved(problem, curved, anchor)
+
+
+def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Float[Array, "batch"]:
+    """Bound on how much further `found` is than the optimum: weak duality with the rows linearised at `found`."""
+    value, slopes, _ = here.expand(found.z, found.multiplier)
+    free = (found.z > here.low + 1e-4) & (found.z < here.high - 1e-4)
+    price = interior.fit_multipliers(slopes * free[None], found.multiplier > found.slack, a - found.z)
+    pull = interior.weigh(slopes, price)
+    nearest = jnp.clip(a - pull, here.low, here.high)
+    offset = jnp.sum(price * value, axis=0) - jnp.sum(pull * found.z, axis=0)
+    bound = jnp.sum((nearest - a) ** 2 / 2 + pull * nearest, axis=0) + offset
+    return jnp.sqrt(jnp.sum((found.z - a) ** 2, axis=0)) - jnp.sqrt(jnp.maximum(2 * bound, 0))

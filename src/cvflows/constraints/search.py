@@ -1,0 +1,119 @@
+"""Non-convex sets: many starts, each restored to feasibility and then moved towards the action. In columns."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from cvflows.constraints import interior
+from cvflows.constraints.columns import ColumnSet
+from cvflows.constraints.linalg import solve_positive
+
+Columns = Float[Array, "dim batch"]
+POOL = 128
+"""Points spread over the box, where a feasible start is looked for."""
+STARTS = 8
+DESCENTS = 16
+INSIDE = 1e-5
+"""How far below zero rows are driven, so that linearisation errors do not leave the set."""
+
+
+def search_nearest(here: ColumnSet, a: Columns) -> tuple[Columns, Columns]:
+    """The nearest of the local optima found, and a feasible anchor (the least-violating point if there is none)."""
+    frozen: ColumnSet = lax.stop_gradient(here)
+    target = lax.stop_gradient(a)
+    anchor = _best(frozen, target, _pool(frozen, target))
+    clipped = jnp.clip(target, frozen.low, frozen.high)
+    spread = jnp.asarray(_spread(STARTS - 3, len(a)), a.dtype)[:, :, None] * 0.5
+    starts = [clipped, anchor, jnp.clip(frozen.centre, frozen.low, frozen.high), *(clipped + shift for shift in spread)]
+    many = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(starts), axis=-1), frozen)
+    targets = jnp.concatenate([target] * len(starts), axis=-1)
+    y = _restore(many, jnp.concatenate(starts, axis=-1), steps=20)
+    y = lax.fori_loop(0, DESCENTS, lambda _, y: _descend(many, targets, y), y)
+    candidates = jnp.moveaxis(y.reshape(len(a), len(starts), -1), 1, 0)
+    anchor = _best(frozen, target, jnp.concatenate([anchor[None], candidates]))
+    return _attach_gradient(here, anchor, a), anchor
+
+
+def _pool(here: ColumnSet, target: Columns) -> Float[Array, "pool dim batch"]:
+    """Points spread over the bounds, and the restored least-violating one among them."""
+    unit = jnp.asarray(_spread(POOL, len(target)), target.dtype)[:, :, None] / 2 + 0.5
+    points = here.low[None] + unit * (here.high - here.low)[None]
+    near = _best(here, target, points)
+    return jnp.concatenate([points, near[None], _restore(here, near, steps=20)[None], here.centre[None]])
+
+
+def _best(here: ColumnSet, target: Columns, candidates: Float[Array, "count dim batch"]) -> Columns:
+    """Nearest feasible candidate; the one whose worst row is least when none is feasible."""
+    worst = jax.vmap(lambda y: jnp.max(here.rows(y), axis=0))(candidates)
+    worst = jnp.where(jnp.isnan(worst), jnp.inf, worst)
+    distance = jnp.sum((candidates - target[None]) ** 2, axis=1)
+    score = jnp.where(worst <= 0, distance, 1e6 * (1 + worst))
+    index = jnp.argmin(score, axis=0)
+    return jnp.take_along_axis(candidates, index[None, None], axis=0)[0]
+
+
+def _restore(here: ColumnSet, y: Columns, steps: int) -> Columns:
+    """Gauss-Newton on the violated rows, within the bounds."""
+
+    def improve(_: int, y: Columns) -> Columns:
+        value, slope = here.rows(y), interior.jacobian(here.rows, y)
+        excess = jnp.maximum(value + INSIDE, 0)
+        weight = (excess > 0).astype(y.dtype)
+
+        def step(free: Columns) -> Columns:
+            masked = slope * free[None]
+            matrix = interior.gram(masked, weight)
+            damping = 1e-6 * jnp.trace(matrix)[None] + 1e-12
+            matrix = matrix + interior.on_diagonal(damping + (1 - free))
+            return -solve_positive(matrix, interior.weigh(masked, excess))
+
+        move = step(jnp.ones_like(y))
+        stuck = ((y <= here.low) & (move < 0)) | ((y >= here.high) & (move > 0))
+        move = step(1 - stuck.astype(y.dtype))
+        better = jnp.clip(y + move, here.low, here.high)
+        return jnp.where(jnp.isfinite(better), better, y)
+
+    return lax.fori_loop(0, steps, improve, jnp.clip(y, here.low, here.high))
+
+
+def _descend(here: ColumnSet, target: Columns, y: Columns) -> Columns:
+    """One step to the projection onto the rows linearised at `y`, shortened until it is feasible and nearer."""
+    slope = interior.jacobian(here.rows, y)
+    offset = here.rows(y) - jnp.sum(slope * y[None], axis=1) + INSIDE
+    problem = interior.Problem(jnp.ones_like(y), target, jnp.zeros_like(y), here.low, here.high)
+    goal = interior.solve_flat(problem, interior.Flat(offset, slope), y, iterations=12).z
+    lengths = (1.0, 0.5, 0.2, 0.05)
+    tried = [_restore(here, y + length * (goal - y), steps=4) for length in lengths]
+    return _best(here, target, jnp.stack([y, *tried]))
+
+
+def _attach_gradient(here: ColumnSet, y: Columns, a: Columns) -> Columns:
+    """`y` with the projection's derivative, from multipliers fitted to the rows that are active at `y`."""
+    y = lax.stop_gradient(y)
+    frozen: ColumnSet = lax.stop_gradient(here)
+    slope = interior.jacobian(frozen.rows, y)
+    active = frozen.rows(y) > -1e-3
+    multiplier = interior.fit_multipliers(slope, active, lax.stop_gradient(a) - y)
+    floor = 1e-4
+    found = interior.Iterate(
+        y,
+        jnp.full_like(multiplier, floor),
+        multiplier,
+        jnp.where(y <= frozen.low, 1.0, 0.0),
+        jnp.where(y >= frozen.high, 1.0, 0.0),
+    )
+    room = ColumnSet(here.constraint, here.x, here.low - floor, here.high + floor, here.centre, here.structure)
+    return room.attach_gradient(found, a)
+
+
+def _spread(count: int, dim: int) -> np.ndarray:
+    """Fixed points in [-1,1]^dim, evenly spread (additive recurrence of the generalised golden ratio)."""
+    ratio = 2.0
+    for _ in range(32):
+        ratio = (1 + ratio) ** (1 / (dim + 1))
+    steps = ratio ** -np.arange(1, dim + 1)
+    return 2 * ((0.5 + np.outer(np.arange(1, count + 1), steps)) % 1) - 1

@@ -1,0 +1,124 @@
+"""Looking inside a constraint function: is it usable, and what is it with its kinks smoothed?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import primitives as lax
+from jaxtyping import Array, Float
+
+from cvflows.errors import ConstraintFunctionError
+
+
+def check_function(name: str, function: Callable[..., Any], context_dim: int, action_dim: int) -> None:
+    """Raise unless `function(x, a)` is traceable, returns a real scalar or vector, and depends on `a`."""
+    dtype = jnp.result_type(float)
+    x, a = jax.ShapeDtypeStruct((context_dim,), dtype), jax.ShapeDtypeStruct((action_dim,), dtype)
+    signature = f"`{name}`(x of shape ({context_dim},), a of shape ({action_dim},))"
+    if not callable(function):
+        raise ConstraintFunctionError(f"`{name}`: expected a function of (x, a), got {type(function).__name__}")
+    try:
+        jaxpr, shape = jax.make_jaxpr(function, return_shape=True)(x, a)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConstraintFunctionError(
+            f"{signature}: expected a function of one context and one action that JAX can trace "
+            f"(jax.numpy instead of numpy, no `if` on values), got {type(error).__name__}: {reason}"
+        ) from error
+    if not hasattr(shape, "shape"):
+        raise ConstraintFunctionError(f"{signature}: expected one array, got {type(shape).__name__}")
+    if len(shape.shape) > 1 or 0 in shape.shape:
+        raise ConstraintFunctionError(f"{signature}: expected a scalar or a vector, got shape {shape.shape}")
+    if not jnp.issubdtype(shape.dtype, jnp.floating):
+        raise ConstraintFunctionError(
+            f"{signature}: expected real values that are ≤ 0 when allowed, got dtype {shape.dtype}"
+        )
+    if not _depends(jaxpr.jaxpr, jaxpr.jaxpr.invars[1]):
+        raise ConstraintFunctionError(f"{signature}: expected a value that depends on the action `a`, it ignores `a`")
+
+
+def _depends(jaxpr: Jaxpr, source: Any) -> bool:
+    """Whether any output can be reached from `source`."""
+    reached = {source}
+    for equation in jaxpr.eqns:
+        if any(not isinstance(var, Literal) and var in reached for var in equation.invars):
+            reached.update(equation.outvars)
+    return any(not isinstance(var, Literal) and var in reached for var in jaxpr.outvars)
+
+
+def smoothed(function: Callable[..., Array], *example: Any) -> tuple[Callable[..., Array], bool]:
+    """`function` with kinks rounded at width τ, to be called as `f(τ, *arguments)`, and whether it had any.
+
+    |x| becomes √(x²+τ²) and max(x,y) becomes (x+y+√((x-y)²+τ²))/2, at most τ above. It is the function that remains
+    when the slack variables of the lifted convex problem are eliminated at barrier weight τ, so an interior-point
+    method can follow it to τ → 0 where it could not cross the kink itself.
+    """
+    closed: ClosedJaxpr = jax.make_jaxpr(function)(*example)
+
+    def rounded(width: Float[Array, ""], *arguments: Array) -> Array:
+        (value,) = _evaluate(closed.jaxpr, closed.consts, arguments, width)
+        return value
+
+    return rounded, _has_kinks(closed.jaxpr)
+
+
+def _has_kinks(jaxpr: Jaxpr) -> bool:
+    return any(
+        equation.primitive in _ROUNDED or (inner is not None and _has_kinks(inner.jaxpr))
+        for equation in jaxpr.eqns
+        for inner in [_inner(equation)]
+    )
+
+
+def _inner(equation: Any) -> ClosedJaxpr | None:
+    """The function that a call equation calls."""
+    if equation.primitive not in _CALLS:
+        return None
+    inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
+    return ClosedJaxpr(inner, ()) if isinstance(inner, Jaxpr) else inner
+
+
+def _evaluate(jaxpr: Jaxpr, consts: Any, arguments: Any, width: Array) -> list[Any]:
+    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    values.update(zip(jaxpr.invars, arguments, strict=True))
+
+    def read(var: Any) -> Any:
+        return var.val if isinstance(var, Literal) else values[var]
+
+    for equation in jaxpr.eqns:
+        inputs = [read(var) for var in equation.invars]
+        inner = _inner(equation)
+        is_float = all(jnp.issubdtype(jnp.result_type(value), jnp.floating) for value in inputs)
+        if inner is not None:
+            outputs = _evaluate(inner.jaxpr, inner.consts, inputs, width)
+        elif equation.primitive in _ROUNDED and is_float:
+            outputs = [_ROUNDED[equation.primitive](width, *inputs, **equation.params)]
+        else:
+            result = equation.primitive.bind(*inputs, **equation.params)
+            outputs = result if equation.primitive.multiple_results else [result]
+        values.update(zip(equation.outvars, outputs, strict=True))
+    return [read(var) for var in jaxpr.outvars]
+
+
+def _half_spread(width: Array, x: Any, y: Any) -> Array:
+    difference = x - y
+    return jnp.sqrt(difference * difference + width * width) / 2
+
+
+def _rounded_reduce_max(width: Array, x: Array, *, axes: tuple[int, ...], **_: Any) -> Array:
+    return width * jax.nn.logsumexp(x / width, axis=axes)
+
+
+_CALLS = {lax.jit_p, lax.custom_jvp_call_p, lax.custom_vjp_call_p}
+_ROUNDED: dict[Any, Callable[..., Array]] = {
+    lax.abs_p: lambda width, x: jnp.sqrt(x * x + width * width),
+    lax.max_p: lambda width, x, y: (x + y) / 2 + _half_spread(width, x, y),
+    lax.min_p: lambda width, x, y: (x + y) / 2 - _half_spread(width, x, y),
+    lax.sqrt_p: lambda width, x, **_: jnp.sqrt(x + width * width),
+    lax.reduce_max_p: _rounded_reduce_max,
+}
+

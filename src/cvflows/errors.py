@@ -1,0 +1,61 @@
+"""Errors that name the argument, say what was expected and what came, and suggest the nearest valid name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class CVFlowsError(Exception):
+    """Base of every error raised on purpose by cvflows."""
+
+
+class ArgumentError(CVFlowsError, ValueError):
+    """An argument has the wrong size, type or value."""
+
+    def __init__(self, argument: str, expected: str, got: object) -> None:
+        super().__init__(f"`{argument}`: expected {expected}, got {got}")
+
+
+class ConstraintFunctionError(CVFlowsError, ValueError):
+    """A constraint function cannot be used: untraceable, wrong shape, or blind to the action."""
+
+
+class UnknownNameError(CVFlowsError, LookupError):
+    """A name that is not in the catalogue it was looked up in."""
+
+    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+        names = list(choices)
+        folded = {choice.casefold(): choice for choice in names}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.4)
+        hint = f"did you mean {folded[near[0]]!r}? " if near else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}choose from {', '.join(names)}")
+
+
+def positive(argument: str, value: float) -> float:
+    """`value` as a float, or an error when it is not a positive finite number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(argument, "a positive number", repr(value)) from None
+    if not 0 < number < float("inf"):
+        raise ArgumentError(argument, "a positive number", value)
+    return number
+
+
+def dimension(argument: str, value: int, *, least: int = 1) -> int:
+    """`value` as an int, or an error when it is not a whole number ≥ `least`."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
+        raise ArgumentError(argument, f"a whole number ≥ {least}", repr(value))
+    return int(value)
+
+
+def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """`table[name]`, ignoring case, or an error with the nearest name."""
+    for choice, value in table.items():
+        if choice.casefold() == str(name).casefold():
+            return value
+    raise UnknownNameError(kind, str(name), table)

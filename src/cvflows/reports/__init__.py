@@ -1,0 +1,1 @@
+"""Pictures and tables of what exists; nothing here changes it."""

@@ -1,0 +1,1 @@
+"""Named benchmark tasks: an environment, a constraint and the observation entries it reads."""
