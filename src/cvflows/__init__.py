@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.contexts import Observed as Observed
     from cvflows.constraints.contexts import Product as Product
     from cvflows.constraints.contexts import Uniform as Uniform
-    from cvflows.constraints.project import Outcome as Outcome
-    from cvflows.constraints.project import Projection as Projection
+    from cvflows.constraints.outcome import Outcome as Outcome
+    from cvflows.constraints.outcome import Projection as Projection
     from cvflows.constraints.sets import Ball as Ball
     from cvflows.constraints.sets import Box as Box
     from cvflows.constraints.sets import Ellipsoid as Ellipsoid
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
-    "constraints.project": ("Outcome", "Projection"),
+    "constraints.outcome": ("Outcome", "Projection"),
     "constraints.sets": (
         *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
         *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
@@ -48,7 +48,7 @@ _HOMES = {
     "tasks.catalogue": ("task",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json as json_module
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 from cvflows.errors import CVFlowsError
-
-Positional = tyro.conf.Positional
 
 
 def tasks(json: bool = False) -> None:
@@ -40,19 +39,21 @@ def tasks(json: bool = False) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("task", "environment", "allowed actions", "formula", "d", "convex", "contexts p_S", box=None)
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for heading in ("task", "environment", "allowed actions", "formula", "d", "convex", "contexts p_S"):
+        table.add_column(heading, overflow="fold")
     for row in rows:
         name = f"[bold]{row['task']}[/bold]" + (" *" if row["in_paper"] else "")
         convex = "yes" if row["convex"] else "no"
-        cells = (row["environment"], row["constraint"], row["formula"], str(row["action_dim"]), convex, row["contexts"])
-        table.add_row(name, *cells)
+        columns = (row["environment"], row["constraint"], row["formula"], row["action_dim"], convex, row["contexts"])
+        table.add_row(name, *map(str, columns))
     console = Console()
     console.print(table)
     console.print("\n* in the paper's benchmark; every set also keeps the action box |aᵢ| ≤ 1", style="dim")
     return None
 
 
-def draw(task: Positional[str], out: Path = Path("pictures"), seed: int = 0, json: bool = False) -> None:
+def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: int = 0, json: bool = False) -> None:
     """Draw the allowed actions of a task and where forbidden ones are projected.
 
     Args:
@@ -77,7 +78,7 @@ def _print_json(value: Any) -> None:
     print(json_module.dumps(value, ensure_ascii=False, indent=2))
 
 
-COMMANDS = {"tasks": tasks, "draw": draw}
+COMMANDS: dict[str, Callable[..., Any]] = {"tasks": tasks, "draw": draw}
 
 
 def main(arguments: list[str] | None = None) -> int:

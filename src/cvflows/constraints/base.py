@@ -7,19 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from cvflows.constraints.outcome import Projection
 from cvflows.constraints.structure import Structure, merge
 from cvflows.constraints.trace import check_function
 from cvflows.errors import ArgumentError, dimension, positive
-
-if TYPE_CHECKING:
-    from cvflows.constraints.project import Projection
 
 TOLERANCE = 1e-6
 """The one strict tolerance on normalised g: an action counts as feasible when every row is at most this."""
@@ -42,7 +40,7 @@ class AbstractConstraint(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:
-        """Every value that must be ≤ 0 for one sample, the action box apart. An equality h with margin ε gives h-ε, -h-ε."""
+        """Every value that must be ≤ 0 for one sample, the action box apart; an equality h gives h-ε and -h-ε."""
 
     def bounds(self, x: Vector) -> tuple[Vector, Vector]:
         """Lowest and highest value of each action entry, within [-1,1]."""
@@ -68,11 +66,11 @@ class AbstractConstraint(abc.ABC):
             return NotImplemented
         return Intersection((*_parts(self), *_parts(other)))
 
-    def violation(self, x: ArrayLike | None, a: ArrayLike) -> Float[Array, "..."]:
+    def violation(self, x: ArrayLike | None, a: ArrayLike) -> Float[Array, ...]:
         """CV(x,a) = Σ max(g,0) + Σ max(|h|-ε,0) + Σ max(|a|-1,0): zero exactly on the set."""
         return _violation(self, *self._checked(x, a))
 
-    def contains(self, x: ArrayLike | None, a: ArrayLike) -> Bool[Array, "..."]:
+    def contains(self, x: ArrayLike | None, a: ArrayLike) -> Bool[Array, ...]:
         """Whether every row, the box included, is at most `TOLERANCE`."""
         return _contains(self, *self._checked(x, a))
 

@@ -9,17 +9,17 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from cvflows.constraints import interior
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.linalg import solve_positive
+from cvflows.constraints.shapes import Columns, Contexts, Matrices, Rows, Slopes
 from cvflows.constraints.structure import Affine, Separable, Structure
 from cvflows.constraints.trace import smoothed
 
-Columns = Float[Array, "dim batch"]
-Rows = Float[Array, "rows batch"]
 CHUNK = 64
 """Samples that the iterative methods solve together."""
 
@@ -28,14 +28,14 @@ class ColumnSet(eqx.Module):
     """The sets C(x) of a batch of contexts."""
 
     constraint: AbstractConstraint = eqx.field(static=True)
-    x: Columns
+    x: Contexts
     low: Columns
     high: Columns
     centre: Columns
     structure: Structure
 
     @classmethod
-    def at(cls, constraint: AbstractConstraint, x: Columns) -> ColumnSet:
+    def at(cls, constraint: AbstractConstraint, x: Contexts) -> ColumnSet:
         """The sets of contexts `x`."""
 
         def describe(x: Array) -> tuple[Array, Array, Array, Structure]:
@@ -50,9 +50,11 @@ class ColumnSet(eqx.Module):
 
     def margin(self, a: Columns) -> Rows:
         """How far below zero a row must be for rounding not to matter: a few units in the last place of its terms."""
-        unit = 8 * float(jnp.finfo(a.dtype).eps)
+        unit = 8 * float(np.finfo(a.dtype).eps)
         match self.structure:
-            case Separable(rows=rows) if rows and self.rows(a).shape[0] == len(rows):
+            case Separable(rows=()):
+                return jnp.zeros_like(self.rows(a))  # bounds hold exactly after clipping
+            case Separable(rows=rows) if self.rows(a).shape[0] == len(rows):
                 return unit * jnp.stack([2 * jnp.abs(row.bound) for row in rows])
             case Affine():
                 terms = jnp.sum(jnp.abs(self.structure.normal * a[None]), axis=1)
@@ -82,33 +84,38 @@ class ColumnSet(eqx.Module):
         return lax.cond(jnp.all(good), lambda: centre, look)
 
     def _least_violating(self, start: Columns) -> Columns:
-        """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y) ≤ t."""
+        """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y)/reach ≤ t, with rows scaled to 1."""
         rows = self.rows(start)
-        top = jnp.max(rows, axis=0, keepdims=True)
         reach = jnp.maximum(jnp.max(jnp.abs(rows), axis=0, keepdims=True), 1.0)
+        top = jnp.max(rows, axis=0, keepdims=True) / reach
         zero = jnp.zeros_like(top)
         problem = interior.Problem(
             weight=jnp.concatenate([jnp.full_like(start, 1e-4), zero]),
             target=jnp.concatenate([start, zero]),
             slope=jnp.concatenate([jnp.zeros_like(start), zero + 1]),
-            low=jnp.concatenate([self.low, -2 * reach]),
-            high=jnp.concatenate([self.high, top + reach]),
+            low=jnp.concatenate([self.low, zero - 2]),
+            high=jnp.concatenate([self.high, top + 1]),
         )
-        begin = jnp.concatenate([start, top + reach / 2])
+        begin = jnp.concatenate([start, top + 0.5])
         match self.convex_rows():
             case interior.Flat(offset=offset, normal=normal):
-                lifted = interior.Flat(offset, jnp.concatenate([normal, -jnp.ones_like(normal[:, :1])], axis=1))
+                scaled = normal / reach[None]
+                lifted = interior.Flat(offset / reach, jnp.concatenate([scaled, -jnp.ones_like(normal[:, :1])], axis=1))
                 return interior.solve_flat(problem, lifted, begin, iterations=18).z[:-1]
             case interior.Curved(rows=curved, kinked=kinked):
-                raised = interior.Curved(lambda width, z: curved(width, z[:-1]) - z[-1:], kinked)
+                raised = interior.Curved(lambda width, z: curved(width, z[:-1]) / reach - z[-1:], kinked)
                 return interior.solve_curved(problem, raised, begin).z[:-1]
 
     def attach_gradient(self, found: interior.Iterate, a: Columns) -> Columns:
         """`found.z` with the derivative of the projection of `a` by the implicit function theorem on the KKT system."""
         found, frozen = lax.stop_gradient((found, self))
-        z, ratio = found.z, found.multiplier / found.slack
+        z, stiffest = found.z, np.finfo(a.dtype).eps ** -0.5  # stiffer springs would drown the tangent in rounding
+        ratio = jnp.minimum(found.multiplier / found.slack, stiffest)
         value, slopes, curvature = frozen.expand(z, found.multiplier)
-        barrier = found.low_multiplier / (z - frozen.low), found.high_multiplier / (frozen.high - z)
+        barrier = (
+            jnp.minimum(found.low_multiplier / (z - frozen.low), stiffest),
+            jnp.minimum(found.high_multiplier / (frozen.high - z), stiffest),
+        )
         matrix = interior.gram(slopes, ratio) + interior.on_diagonal(1 + barrier[0] + barrier[1]) + curvature
         live_value, live_slopes, _ = self.expand(z, found.multiplier)
         weights = found.multiplier + ratio * (live_value - value)
@@ -116,7 +123,7 @@ class ColumnSet(eqx.Module):
         residual = interior.weigh(live_slopes, weights) - a - bounds
         return z - solve_positive(matrix, residual - lax.stop_gradient(residual))
 
-    def expand(self, z: Columns, multiplier: Rows) -> tuple[Rows, interior.Slopes, Float[Array, "dim dim batch"]]:
+    def expand(self, z: Columns, multiplier: Rows) -> tuple[Rows, Slopes, Matrices]:
         """Value and Jacobian of the rows, and Σ ν_i ∇²g_i, with kinks rounded as sharply as they ever are."""
         match self.convex_rows():
             case interior.Flat(offset=offset, normal=normal):
@@ -126,14 +133,14 @@ class ColumnSet(eqx.Module):
                 return sharp(z), *interior.derivatives(sharp, z, multiplier)
 
 
-def in_chunks(solve: Callable[..., Any], x: Columns, a: Columns, *, iterative: bool) -> Any:
+def in_chunks(solve: Callable[..., Any], x: Contexts, a: Columns, *, iterative: bool) -> Any:
     """`solve(x, a)`, a chunk of columns at a time when it is `iterative`."""
     count = a.shape[1]
     if not iterative or count <= CHUNK:
         return solve(x, a)
     padding = -count % CHUNK
 
-    def split(columns: Columns) -> Float[Array, "chunks dim {CHUNK}"]:
+    def split(columns: Array) -> Array:
         padded = jnp.pad(columns, ((0, 0), (0, padding)), mode="edge")
         return jnp.moveaxis(padded.reshape(len(columns), (count + padding) // CHUNK, CHUNK), 1, 0)
 

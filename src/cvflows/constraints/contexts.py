@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from cvflows.errors import ArgumentError, dimension, positive
 
-if TYPE_CHECKING:  # the catalogue of tasks must load without JAX
-    from jaxtyping import Array, Float, PRNGKeyArray
+if TYPE_CHECKING:
+    from jax import Array
+else:  # the catalogue of tasks loads without JAX
+    Array = Any
 
 
+@runtime_checkable
 class ContextDistribution(Protocol):
     """Anything that draws contexts."""
 
@@ -20,8 +23,8 @@ class ContextDistribution(Protocol):
     def size(self) -> int:
         """Entries of one context."""
 
-    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "count size"]:
-        """`count` independent contexts."""
+    def sample(self, key: Array, count: int) -> Array:
+        """`count` independent contexts, shape (count, size)."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Uniform:
         if not self.low < self.high:
             raise ArgumentError("low", f"below `high` = {self.high}", self.low)
 
-    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "count size"]:
+    def sample(self, key: Array, count: int) -> Array:
         import jax
 
         return jax.random.uniform(key, (count, self.size), minval=self.low, maxval=self.high)
@@ -58,7 +61,7 @@ class Normal:
         dimension("size", self.size, least=0)
         positive("std", self.std)
 
-    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "count size"]:
+    def sample(self, key: Array, count: int) -> Array:
         import jax
 
         return self.mean + self.std * jax.random.normal(key, (count, self.size))
@@ -77,7 +80,7 @@ class Product:
     def size(self) -> int:
         return sum(part.size for part in self.parts)
 
-    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "count size"]:
+    def sample(self, key: Array, count: int) -> Array:
         import jax
         import jax.numpy as jnp
 
@@ -106,7 +109,7 @@ class Observed:
     def size(self) -> int:
         return int(self.values.shape[1])
 
-    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "count size"]:
+    def sample(self, key: Array, count: int) -> Array:
         import jax
         import jax.numpy as jnp
 

@@ -1,25 +1,23 @@
 """Interior-point methods for small convex problems, batched, in float32. All arrays are columns (batch last).
 
-    minimise Σ_k weight_k/2·(z_k - target_k)² + slope_k z_k   subject to   g(z) ≤ 0,  low ≤ z ≤ high
+minimise Σ_k weight_k/2·(z_k - target_k)² + slope_k z_k   subject to   g(z) ≤ 0,  low ≤ z ≤ high
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from cvflows.constraints.linalg import factorise, solve_factored, solve_positive
+from cvflows.constraints.shapes import Columns, Matrices, Rows, Scalars, Slopes
 
-Columns = Float[Array, "dim batch"]
-Rows = Float[Array, "rows batch"]
-Slopes = Float[Array, "rows dim batch"]
-Width = Float[Array, "batch"]
 SHARPEST = 1e-6
 """Last barrier weight of the curved method, and the width at which kinks are rounded in the end."""
 
@@ -33,7 +31,7 @@ class Problem(NamedTuple):
     low: Columns
     high: Columns
 
-    def value(self, z: Columns) -> Float[Array, "batch"]:
+    def value(self, z: Columns) -> Scalars:
         return jnp.sum(self.weight / 2 * (z - self.target) ** 2 + self.slope * z, axis=0)
 
     def gradient(self, z: Columns) -> Columns:
@@ -53,7 +51,7 @@ class Iterate(NamedTuple):
 class Curved(NamedTuple):
     """Rows g(width, z) ≤ 0 with their kinks rounded at `width` (see `trace.smoothed`); `kinked` if there are any."""
 
-    rows: Callable[[Width, Columns], Rows]
+    rows: Callable[[Scalars, Columns], Rows]
     kinked: bool
 
 
@@ -69,13 +67,13 @@ def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int 
 
     Slacks and multipliers keep a floor of √eps, without which float32 loses the digits that tell feasible from not.
     """
-    floor = float(jnp.finfo(start.dtype).eps) ** 0.5
+    floor = float(np.finfo(start.dtype).eps) ** 0.5
     span = problem.high - problem.low
     z = jnp.clip(start, problem.low + 0.02 * span, problem.high - 0.02 * span)
     slack = jnp.maximum(-flat.offset - apply(flat.normal, z), 0.1)
     begin = Iterate(z, slack, 0.1 / slack, 0.1 / (z - problem.low), 0.1 / (problem.high - z))
 
-    def advance(_: int, at: Iterate) -> Iterate:
+    def advance(_: Any, at: Iterate) -> Iterate:
         below, above = at.z - problem.low, problem.high - at.z
         residual = flat.offset + apply(flat.normal, at.z) + at.slack
         dual = problem.gradient(at.z) + weigh(flat.normal, at.multiplier) - at.low_multiplier + at.high_multiplier
@@ -132,8 +130,8 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns) -> Iterate:
     rows = -curved.rows(first_width, z)
     begin = Iterate(z, rows, 1 / jnp.maximum(rows, SHARPEST), 1 / (z - problem.low), 1 / (problem.high - z))
 
-    def advance(step: int, at: Iterate) -> Iterate:
-        decay = shrink ** step.astype(z.dtype)  # type: ignore[attr-defined]
+    def advance(step: Array, at: Iterate) -> Iterate:
+        decay = shrink ** step.astype(z.dtype)
         barrier = jnp.maximum(decay, SHARPEST)
         width = jnp.maximum(first_width * decay, SHARPEST)
         below, above = at.z - problem.low, problem.high - at.z
@@ -146,7 +144,7 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns) -> Iterate:
         edge = jnp.max(jnp.concatenate([-move / below, move / above]), axis=0, keepdims=True)
         move = move / jnp.maximum(edge / 0.98, 1.0)
 
-        def merit(length: Float[Array, ""]) -> Float[Array, "batch"]:
+        def merit(length: Float[Array, ""]) -> Scalars:
             point = at.z + length * move
             inside = jnp.concatenate([-curved.rows(width, point), point - problem.low, problem.high - point])
             logs = jnp.sum(jnp.log(jnp.maximum(inside, 1e-30)), axis=0)
@@ -171,7 +169,7 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns) -> Iterate:
     return lax.fori_loop(0, iterations, advance, begin)
 
 
-def _widest(curved: Curved, z: Columns) -> Float[Array, "batch"]:
+def _widest(curved: Curved, z: Columns) -> Scalars:
     """A width at which the rounded rows, which lie above the true ones, still have `z` well inside."""
     sharp = jnp.full(z.shape[1], SHARPEST, z.dtype)
     if not curved.kinked:
@@ -194,9 +192,7 @@ def _kept(new: Iterate, old: Iterate) -> Iterate:
     return Iterate(*(jnp.where(finite, after, before) for after, before in zip(new, old, strict=True)))
 
 
-def derivatives(
-    rows: Callable[[Columns], Rows], z: Columns, multiplier: Rows
-) -> tuple[Slopes, Float[Array, "dim dim batch"]]:
+def derivatives(rows: Callable[[Columns], Rows], z: Columns, multiplier: Rows) -> tuple[Slopes, Matrices]:
     """Jacobian of the rows and Σ_i ν_i ∇²g_i."""
     return jacobian(rows, z), jacobian(lambda z: jax.vjp(rows, z)[1](multiplier)[0], z)
 
@@ -226,17 +222,17 @@ def weigh(slopes: Slopes, weights: Rows) -> Columns:
     return jnp.sum(slopes * weights[:, None], axis=0)
 
 
-def gram(slopes: Slopes, weights: Rows) -> Float[Array, "dim dim batch"]:
+def gram(slopes: Slopes, weights: Rows) -> Matrices:
     """Jᵀ·diag(weights)·J."""
     return jnp.sum(slopes[:, :, None] * (slopes * weights[:, None])[:, None], axis=0)
 
 
-def on_diagonal(values: Columns) -> Float[Array, "dim dim batch"]:
+def on_diagonal(values: Columns) -> Matrices:
     """Diagonal matrices."""
     return jnp.eye(len(values), dtype=values.dtype)[:, :, None] * values[None]
 
 
-def _reach(at: Iterate, move: Iterate, below: Columns, above: Columns) -> Float[Array, "batch"]:
+def _reach(at: Iterate, move: Iterate, below: Columns, above: Columns) -> Scalars:
     """Largest step in [0, 1] that keeps slacks and multipliers positive."""
     values = jnp.concatenate([*at[1:], below, above])
     changes = jnp.concatenate([*move[1:], move.z, -move.z])

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 UNROLLED = 10
@@ -22,6 +23,7 @@ def factorise(matrix: Float[Array, "n n batch"]) -> Any:
     n = matrix.shape[0]
     if n > UNROLLED:
         return jnp.linalg.cholesky(jnp.moveaxis(matrix, -1, 0))
+    noise = np.finfo(matrix.dtype).eps
     rows: list[list[Array]] = []
     for i in range(n):
         row: list[Array] = []
@@ -33,7 +35,7 @@ def factorise(matrix: Float[Array, "n n batch"]) -> Any:
         pivot = matrix[i, i]
         for value in row:
             pivot = pivot - value * value
-        least = 1e-7 * jnp.abs(matrix[i, i]) + 1e-30  # what rounding leaves of a singular matrix
+        least = noise * jnp.abs(matrix[i, i]) + 1e-30  # what rounding leaves of a singular matrix
         rows.append([*row, jax.lax.rsqrt(jnp.maximum(pivot, least))])
     return rows
 

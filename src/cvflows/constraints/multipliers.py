@@ -6,17 +6,17 @@ Both problems below minimise weight/2·‖y‖² - a·y over the set: weight 1 p
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from cvflows.constraints.linalg import solve_positive
+from cvflows.constraints.shapes import Columns, Scalars
 from cvflows.constraints.structure import Row, Separable
 
-Columns = Float[Array, "dim batch"]
-Price = Float[Array, "batch"]
 HALVINGS = {1: 30, 2: 26}
 """Bisection steps per multiplier, by how many multipliers are nested."""
 SMALLEST = 1e-30
@@ -24,7 +24,7 @@ SMALLEST = 1e-30
 
 def solve_separable(
     set_: Separable, a: Columns, low: Columns, high: Columns, centre: Columns, weight: float
-) -> tuple[Columns, list[Price]]:
+) -> tuple[Columns, list[Scalars]]:
     """argmin weight/2·‖y‖² - a·y subject to at most two separable rows and low ≤ y ≤ high; with the multipliers.
 
     `centre` must satisfy the rows strictly. Slater's bound then brackets each multiplier:
@@ -35,17 +35,17 @@ def solve_separable(
     gap = _objective(centre, a, weight) - _objective(free, a, weight)
     tops = [jnp.minimum(gap / jnp.maximum(-row.usage(centre), SMALLEST), 1e18) for row in rows]
 
-    def solve(known: list[Price]) -> tuple[Columns, list[Price]]:
+    def solve(known: list[Scalars]) -> tuple[Columns, list[Scalars]]:
         """Best response when the first multipliers are `known` and the others chosen to satisfy their own rows."""
         index = len(known)
         if index == len(rows):
             return _respond(rows, known, a, low, high, weight), known
 
-        def excess(multiplier: Price) -> tuple[Price, Columns, list[Price]]:
+        def excess(multiplier: Scalars) -> tuple[Scalars, Columns, list[Scalars]]:
             y, multipliers = solve([*known, multiplier])
             return rows[index].usage(y), y, multipliers
 
-        def halve(_: int, bracket: tuple[Price, Price]) -> tuple[Price, Price]:
+        def halve(_: Any, bracket: tuple[Scalars, Scalars]) -> tuple[Scalars, Scalars]:
             below, above = bracket
             middle = (below + above) / 2
             over = excess(middle)[0] > 0
@@ -64,7 +64,9 @@ def solve_separable(
     return solve([])
 
 
-def attach_gradient(set_: Separable, y: Columns, prices: list[Price], a: Columns, low: Columns, high: Columns) -> Columns:
+def attach_gradient(
+    set_: Separable, y: Columns, prices: list[Scalars], a: Columns, low: Columns, high: Columns
+) -> Columns:
     """`y` unchanged, with the derivative that the implicit function theorem gives the projection of `a`.
 
     One Newton step on the active rows from the solution: its value is zero, its derivative is the exact one.
@@ -74,11 +76,11 @@ def attach_gradient(set_: Separable, y: Columns, prices: list[Price], a: Columns
     if count:
         active = [price > 0 for price in prices]
 
-        def usage(*prices: Price) -> list[Price]:
+        def usage(*prices: Scalars) -> list[Scalars]:
             y = _respond(rows, list(prices), a, low, high, 1.0)
             return [row.usage(y) for row in rows]
 
-        def slope(index: int) -> list[Price]:
+        def slope(index: int) -> list[Scalars]:
             direction = [jnp.ones_like(p) if i == index else jnp.zeros_like(p) for i, p in enumerate(prices)]
             tangent = jax.jvp(usage, tuple(prices), tuple(direction))[1]
             inactive = jnp.where(active[index], 1e-8, 1.0)
@@ -96,7 +98,7 @@ def attach_gradient(set_: Separable, y: Columns, prices: list[Price], a: Columns
 
 
 def _respond(
-    rows: tuple[Row, ...], prices: list[Price], a: Columns, low: Columns, high: Columns, weight: float
+    rows: tuple[Row, ...], prices: list[Scalars], a: Columns, low: Columns, high: Columns, weight: float
 ) -> Columns:
     """argmin over low ≤ y ≤ high of weight/2·y² - a·y + Σ λ_i row_i(y), coordinate by coordinate."""
     curvature: Columns | float = weight
@@ -116,7 +118,7 @@ def _respond(
     return jnp.clip(a, low, high)
 
 
-def _objective(y: Columns, a: Columns, weight: float) -> Price:
+def _objective(y: Columns, a: Columns, weight: float) -> Scalars:
     return jnp.sum((weight / 2 * y - a) * y, axis=0)
 
 
@@ -152,7 +154,7 @@ def solve_radial(inner: float, outer: float, a: Columns) -> Columns:
     span = math.log(4 / tiny)
     shrink = start > target
 
-    def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         below, above = bracket
         middle = (below + above) / 2
         over = norm(scaled(middle)) > target
@@ -168,13 +170,13 @@ def solve_radial(inner: float, outer: float, a: Columns) -> Columns:
     return jnp.where((start == target)[None], jnp.clip(a, -1, 1), scaled(log_scale))
 
 
-def solve_total(total: Float[Array, "batch"], a: Columns, low: Columns, high: Columns) -> Columns:
+def solve_total(total: Scalars, a: Columns, low: Columns, high: Columns) -> Columns:
     """Nearest point of {Σ y = total} ∩ [low, high]: y = clip(a - λ), with λ of either sign found by bisection."""
 
     def shares(price: Array) -> Columns:
         return jnp.clip(a - price[None], low, high)
 
-    def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         below, above = bracket
         middle = (below + above) / 2
         over = jnp.sum(shares(middle), axis=0) > total

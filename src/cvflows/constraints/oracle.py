@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 from cvflows.constraints import interior, multipliers
 from cvflows.constraints.base import AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
-from cvflows.constraints.project import Outcome, is_iterative, land, project_columns, solve_convex
+from cvflows.constraints.outcome import Outcome
+from cvflows.constraints.project import is_iterative, land, project_columns, solve_convex
+from cvflows.constraints.shapes import Columns, Contexts
 from cvflows.constraints.structure import Radial, Separable, Total, as_separable
 
-Columns = Float[Array, "dim batch"]
 FAR = 300.0
 """How far along the direction a point is projected from, for sets with no better way."""
 
@@ -32,7 +33,7 @@ def maximise_samples(
     return lax.stop_gradient(in_batch(solve, x, direction))
 
 
-def _maximise(constraint: AbstractConstraint, x: Columns, direction: Columns) -> Columns:
+def _maximise(constraint: AbstractConstraint, x: Contexts, direction: Columns) -> Columns:
     here = ColumnSet.at(constraint, x)
     size = jnp.sqrt(jnp.sum(direction**2, axis=0, keepdims=True))
     c = direction / jnp.maximum(size, 1e-30)

@@ -5,47 +5,23 @@ Which solver runs follows from the set's structure; whatever it returns, `land` 
 
 from __future__ import annotations
 
-import enum
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from cvflows.constraints import interior, multipliers
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
+from cvflows.constraints.outcome import Outcome, Projection
 from cvflows.constraints.search import search_nearest
+from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Scalars
 from cvflows.constraints.structure import Affine, Radial, Separable, Total, as_separable
 
-Columns = Float[Array, "dim batch"]
-Rows = Float[Array, "rows batch"]
-Flags = Bool[Array, "batch"]
 CERTIFIED = 1e-3
 """A projection counts as exact when a dual bound shows it at most this much further than the optimum."""
-
-
-class Outcome(enum.IntEnum):
-    """How a projection was found."""
-
-    EXACT = 0
-    """The nearest feasible action, by construction or by a dual bound on the distance."""
-    APPROXIMATE = 1
-    """Feasible and near, but the optimum is not certified."""
-    FALLBACK = 2
-    """Feasible, but the solver failed: a point on the way to the anchor, or the anchor."""
-    EMPTY = 3
-    """No action is feasible in this context: the one whose worst row is least."""
-
-
-class Projection(NamedTuple):
-    """`action` (..., dim), its `outcome` (an `Outcome` per sample) and its `distance` from the input."""
-
-    action: Float[Array, "... dim"]
-    outcome: Int[Array, "..."]
-    distance: Float[Array, "..."]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -72,7 +48,7 @@ def is_iterative(constraint: AbstractConstraint) -> bool:
     return True
 
 
-def project_columns(constraint: AbstractConstraint, x: Columns, a: Columns) -> tuple[Columns, Int[Array, "batch"]]:
+def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> tuple[Columns, Codes]:
     """Nearest feasible action and outcome, in columns."""
     here = ColumnSet.at(constraint, x)
     inside = jnp.all(here.rows(a) <= 0, axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
@@ -95,7 +71,7 @@ def project_columns(constraint: AbstractConstraint, x: Columns, a: Columns) -> t
     return jnp.where(inside[None], a, landed), jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32)
 
 
-def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Int[Array, "batch"]) -> tuple[Columns, Array]:
+def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Codes) -> tuple[Columns, Codes]:
     """`y`, or the first feasible point on its way to `anchor`.
 
     A point that a solver calls feasible need not be so after recompilation or in float64, so rows are held below a
@@ -132,14 +108,14 @@ def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Int[Array, "batc
     return landed, jnp.where(jnp.max(end, axis=0, initial=-1.0) > TOLERANCE, Outcome.EMPTY, outcome)
 
 
-def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Columns, Columns, Array]:
+def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Columns, Columns, Codes]:
     anchor = multipliers.separable_centre(set_, here.low, here.high)
     y, prices = multipliers.solve_separable(*lax.stop_gradient((set_, a, here.low, here.high, anchor)), weight=1.0)
     y = multipliers.attach_gradient(set_, y, prices, a, here.low, here.high)
     return y, anchor, jnp.full(a.shape[1], Outcome.EXACT)
 
 
-def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Array]:
+def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
     frozen, target = lax.stop_gradient((here, a))
     anchor = frozen.find_anchor()
     problem = interior.Problem(jnp.ones_like(a), target, jnp.zeros_like(a), frozen.low, frozen.high)
@@ -157,7 +133,7 @@ def solve_convex(here: ColumnSet, problem: interior.Problem, anchor: Columns) ->
             return interior.solve_curved(problem, curved, anchor)
 
 
-def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Float[Array, "batch"]:
+def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Scalars:
     """Bound on how much further `found` is than the optimum: weak duality with the rows linearised at `found`."""
     value, slopes, _ = here.expand(found.z, found.multiplier)
     free = (found.z > here.low + 1e-4) & (found.z < here.high - 1e-4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +13,8 @@ from jaxtyping import Array, Float
 from cvflows.constraints import interior
 from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.linalg import solve_positive
+from cvflows.constraints.shapes import Columns
 
-Columns = Float[Array, "dim batch"]
 POOL = 128
 """Points spread over the box, where a feasible start is looked for."""
 STARTS = 8
@@ -59,7 +61,7 @@ def _best(here: ColumnSet, target: Columns, candidates: Float[Array, "count dim 
 def _restore(here: ColumnSet, y: Columns, steps: int) -> Columns:
     """Gauss-Newton on the violated rows, within the bounds."""
 
-    def improve(_: int, y: Columns) -> Columns:
+    def improve(_: Any, y: Columns) -> Columns:
         value, slope = here.rows(y), interior.jacobian(here.rows, y)
         excess = jnp.maximum(value + INSIDE, 0)
         weight = (excess > 0).astype(y.dtype)

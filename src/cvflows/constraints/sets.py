@@ -77,7 +77,9 @@ class MaxPower(_Weighted):
         return (jnp.sum(jnp.maximum(x * a, 0)) / self.bound - 1)[None]
 
     def structure(self, x: Vector) -> Structure:
-        return _normalised(absolute=jnp.abs(x) / (2 * self.bound), linear=x / (2 * self.bound))  # max(z,0) = (|z| + z)/2
+        return _normalised(
+            absolute=jnp.abs(x) / (2 * self.bound), linear=x / (2 * self.bound)
+        )  # max(z,0) = (|z| + z)/2
 
 
 @dataclass(frozen=True)

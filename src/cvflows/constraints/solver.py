@@ -5,16 +5,19 @@ Needs the extra `solver`. Convex built-in sets only.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from cvflows.constraints import sets
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
 from cvflows.errors import CVFlowsError
 
+cvxpy: Any
 try:
     import cvxpy
 except ImportError as error:
@@ -48,7 +51,9 @@ class ReferenceSolver:
     def _solve(self, problem: Any, x: np.ndarray, vector: np.ndarray) -> np.ndarray:
         self.action.value = np.asarray(vector, float)
         self._set_context(np.asarray(x, float))
-        problem.solve(**self._options)
+        with warnings.catch_warnings():  # at 1e-10 Clarabel warns of digits it cannot promise
+            warnings.simplefilter("ignore", UserWarning)
+            problem.solve(**self._options)
         if self.variable.value is None:
             raise CVFlowsError(f"Clarabel found no solution: {problem.status}")
         return np.asarray(self.variable.value)
@@ -129,7 +134,7 @@ def _(constraint: sets.Tip, y: Any) -> Form:
 @form.register
 def _(constraint: sets.MomentArm, y: Any) -> Form:
     normal = cvxpy.Parameter(6)
-    return [normal @ y <= 1], _setter(normal, lambda x: np.asarray(constraint.normal(x)))
+    return [normal @ y <= 1], _setter(normal, lambda x: np.asarray(constraint.normal(jnp.asarray(x))))
 
 
 @form.register
@@ -137,7 +142,9 @@ def _(constraint: sets.HalfSpaces, y: Any) -> Form:
     offset, normal = cvxpy.Parameter(constraint.count), cvxpy.Parameter((constraint.count, constraint.dim))
 
     def set_context(x: np.ndarray) -> None:
-        offset.value, normal.value = (np.asarray(value, float) for value in constraint.offsets_and_normals(x))
+        offset.value, normal.value = (
+            np.asarray(value, float) for value in constraint.offsets_and_normals(jnp.asarray(x))
+        )
 
     return [offset + normal @ y <= 0], set_context
 

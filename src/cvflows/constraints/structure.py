@@ -17,11 +17,11 @@ class Row(eqx.Module):
     """
 
     bound: Float[Array, "*batch"]
-    quadratic: Float[Array, "dim *batch"] | None = None
-    absolute: Float[Array, "dim *batch"] | None = None
-    linear: Float[Array, "dim *batch"] | None = None
+    quadratic: Float[Array, dim * batch] | None = None
+    absolute: Float[Array, dim * batch] | None = None
+    linear: Float[Array, dim * batch] | None = None
 
-    def usage(self, a: Float[Array, "dim *batch"]) -> Float[Array, "*batch"]:
+    def usage(self, a: Float[Array, dim * batch]) -> Float[Array, "*batch"]:
         """Left side minus right side: ≤ 0 when the row holds."""
         terms = jnp.zeros_like(a)
         if self.quadratic is not None:
@@ -43,7 +43,7 @@ class Separable(eqx.Module):
 class Affine(eqx.Module):
     """Rows offset + normal·a ≤ 0, with shapes (rows,) and (rows, dim)."""
 
-    offset: Float[Array, "rows *batch"]
+    offset: Float[Array, rows * batch]
     normal: Float[Array, "rows dim *batch"]
 
 
@@ -85,4 +85,3 @@ def as_separable(structure: Structure) -> Structure:
     if isinstance(structure, Affine) and structure.offset.shape[0] == 1:
         return Separable((Row(-structure.offset[0], linear=structure.normal[0]),), centred=False)
     return structure
-

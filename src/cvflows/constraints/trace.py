@@ -121,4 +121,3 @@ _ROUNDED: dict[Any, Callable[..., Array]] = {
     lax.sqrt_p: lambda width, x, **_: jnp.sqrt(x + width * width),
     lax.reduce_max_p: _rounded_reduce_max,
 }
-

@@ -32,8 +32,9 @@ def draw_task(task: Task, path: Path, *, seed: int = 0) -> dict[str, Any]:
         projected += _draw_slice(axes, constraint, context, rng)
         if constraint.context_dim:
             axes.set_title("x = (" + ", ".join(f"{value:.1f}" for value in context) + ")", fontsize=8, wrap=True)
-    rest = "" if task.action_dim == 2 else f"  (slice through the other {task.action_dim - 2} = 0)"
-    figure.suptitle(f"{task.name}:  {task.formula}{rest}", fontsize=12)
+    others = [f"$a_{index}$" for index in range(3, task.action_dim + 1)]
+    rest = f"   (slice at {' = '.join(others)} = 0)" if others else ""
+    figure.suptitle(f"{task.name}:  {task.formula}{rest}", fontsize=11)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)

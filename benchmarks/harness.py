@@ -1,0 +1,96 @@
+"""What every benchmark shares: flags, timing, bars, and one JSON object at the end.
+
+A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars".
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """A bound that a figure must meet: at least `bound` when `at_least`, else at most."""
+
+    name: str
+    value: float
+    bound: float
+    at_least: bool = True
+
+    @property
+    def ok(self) -> bool:
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "value": self.value, "bound": self.bound, "ok": self.ok}
+
+
+def seconds(call: Callable[[], Any], *, repeats: int, warm: int = 2) -> float:
+    """Median wall time of `call` over `repeats`, after `warm` calls that compile and fill caches."""
+    for _ in range(warm):
+        call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def need(package: str, extra: str) -> None:
+    """Leave with one clear line when a peer is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec(package) is None:
+        sys.exit(f"this benchmark compares with {package}: pip install 'cvflows[{extra}]'")
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    import jax
+
+    return {
+        "cores": os.cpu_count(),
+        "processor": platform.processor() or platform.machine(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "device": jax.devices()[0].platform,
+    }
+
+
+def main(name: str, run: Callable[[bool], dict[str, Any]], table: Callable[[dict[str, Any]], str]) -> None:
+    """Parse the flags, run, print a table or JSON, and leave with 1 when `--check` finds a bar missed."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=run.__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, under a minute")
+    flags = parser.parse_args()
+    start = time.perf_counter()
+    figures = run(flags.quick)
+    bars: list[Bar] = figures.pop("bars")
+    report = {
+        "benchmark": name,
+        "quick": flags.quick,
+        "seconds": round(time.perf_counter() - start, 1),
+        "machine": machine(),
+        **figures,
+        "bars": [bar.as_json() for bar in bars],
+    }
+    if flags.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print(table(report))
+        for bar in bars:
+            sign = "≥" if bar.at_least else "≤"
+            print(f"{'ok    ' if bar.ok else 'MISSED'} {bar.name}: {bar.value:.4g} {sign} {bar.bound:g}")
+    if flags.check and not all(bar.ok for bar in bars):
+        sys.exit(1)

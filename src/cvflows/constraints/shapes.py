@@ -1,0 +1,12 @@
+"""Shapes used by the solvers. "Columns" hold one sample per column: the last axis is the batch."""
+
+from jaxtyping import Array, Bool, Float, Int
+
+Columns = Float[Array, "dim batch"]
+Contexts = Float[Array, "context batch"]
+Rows = Float[Array, "rows batch"]
+Slopes = Float[Array, "rows dim batch"]
+Matrices = Float[Array, "dim dim batch"]
+Scalars = Float[Array, "batch"]
+Flags = Bool[Array, "batch"]
+Codes = Int[Array, "batch"]

@@ -1,0 +1,82 @@
+"""Every constraint the tests run on, listed once: a new set needs one new line here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cvflows as cv
+from cvflows.constraints.contexts import ContextDistribution
+from cvflows.tasks.catalogue import TASKS
+
+NO_CONTEXT = cv.Uniform(0, -1, 1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A constraint, contexts to try it in, and the built-in twin that an oracle understands."""
+
+    constraint: cv.AbstractConstraint
+    contexts: ContextDistribution
+    twin: cv.AbstractConstraint | None = None
+
+    @property
+    def reference(self) -> cv.AbstractConstraint:
+        return self.twin or self.constraint
+
+    def draw(self, seed: int, count: int, reach: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+        """Contexts and actions up to ±reach, with zeros and repeated values among them."""
+        rng = np.random.default_rng(seed)
+        x = np.array(self.contexts.sample(jax.random.key(seed), count))
+        x[: count // 16] *= rng.integers(0, 2, x[: count // 16].shape)
+        a = rng.uniform(-reach, reach, (count, self.constraint.action_dim)).astype(np.float32)
+        a[: count // 8] = np.round(a[: count // 8])
+        return x, a
+
+
+def _half_spaces(dim: int, count: int) -> ContextDistribution:
+    return cv.Product((cv.Uniform(count, -1.0, -0.1), cv.Normal(count * dim, 0, 1)))
+
+
+def power(x: jax.Array, a: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.maximum(x * a, 0)) / 10 - 1
+
+
+def hollow(x: jax.Array, a: jax.Array) -> jax.Array:
+    return jnp.stack([a @ a / 1.5 - 1, 1 - a @ a / 1.4])
+
+
+MATRIX = [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]]
+USER_POWER = cv.Constraint(power, action_dim=3, context_dim=3, convex=True)
+
+CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, task in TASKS.items()} | {
+    "tight box": Case(cv.Box(3, low=(-0.5, 0.2, -1.0), high=(0.5, 0.9, 0.3)), NO_CONTEXT),
+    "box and ball": Case(cv.Box(3, low=-0.4, high=1.0) & cv.Ball(3, 0.6), NO_CONTEXT),
+    "power and ball": Case(cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10)),
+    "half-spaces": Case(cv.HalfSpaces(6, 6), _half_spaces(6, 6)),
+    "one half-space": Case(cv.HalfSpaces(3, 1), cv.Product((cv.Uniform(1, -0.5, 0.5), cv.Uniform(3, 0.3, 1.0)))),
+    "ellipsoid": Case(cv.Ellipsoid(MATRIX, middle=(0.1, -0.2, 0.3)), NO_CONTEXT),
+    "simplex": Case(cv.Simplex(5), NO_CONTEXT),
+    "sum": Case(cv.Sum(4, total=None, low=-0.5, high=(1.0, 0.5, 0.8, 1.0)), cv.Uniform(1, -1.5, 3.0)),
+    "three parts": Case(
+        cv.Orthoplex(3, 10.0).reads((0, 1, 2), of=6) & cv.SinSquared(3, 0.5).reads((3, 4, 5), of=6) & cv.Ball(3, 0.8),
+        cv.Product((cv.Uniform(3, -10, 10), cv.Uniform(3, -math.pi, math.pi))),
+    ),
+    "user power": Case(USER_POWER, cv.Uniform(3, -10, 10), twin=cv.MaxPower(3, 10.0)),
+    "user power and ball": Case(
+        USER_POWER & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10), twin=cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5)
+    ),
+    "user shell": Case(cv.Constraint(hollow, action_dim=3), NO_CONTEXT, twin=cv.Shell(3, 1.4**0.5, 1.5**0.5)),
+}
+CONVEX = {name: case for name, case in CASES.items() if case.constraint.convex}
+
+
+def each(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Parametrise by `name`; tests of one set share a worker, and with it the compiled solvers."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])

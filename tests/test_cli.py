@@ -1,0 +1,63 @@
+"""The command line: quick to start, clear when wrong, and its pictures show something."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from cvflows.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["tasks"], ["tasks", "--json"]])
+def test_starts_without_jax(arguments):
+    code = (
+        "import sys; from cvflows.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'equinox', 'matplotlib', 'gymnasium', 'mujoco'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+
+
+def test_lists_tasks_in_under_a_second():
+    """The best of three, since the machine may be busy."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "cvflows", "tasks"], check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1
+
+
+def test_tasks_table_and_json(capsys):
+    assert main(["tasks"]) == 0
+    table = capsys.readouterr().out
+    assert "H+O+S" in table
+    assert "Walker2d-v5" in table
+    assert main(["tasks", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["tasks"]
+    assert len(rows) == 15
+    assert sum(row["in_paper"] for row in rows) == 8
+
+
+@pytest.mark.parametrize("task", ["R+D", "H+O+S"])
+def test_draw_writes_a_picture(task, tmp_path, capsys):
+    assert main(["draw", task, "--out", str(tmp_path), "--json"]) == 0
+    drawn = json.loads(capsys.readouterr().out)
+    pixels = matplotlib.image.imread(drawn["picture"])[..., :3]
+    assert drawn["projected"] > 30
+    allowed = np.abs(pixels - np.array([0xCF, 0xE8, 0xDC]) / 255).max(axis=-1) < 0.02
+    assert allowed.mean() > 0.002, "the allowed set is not visible"
+
+
+def test_unknown_task_is_one_line(capsys):
+    assert main(["draw", "W+OS"]) == 2
+    assert "did you mean 'W+O+S'" in capsys.readouterr().err

@@ -1,0 +1,205 @@
+"""The nearest allowed action: always inside, optimal, idempotent, differentiable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import cvflows as cv
+from cases import CASES, CONVEX, USER_POWER, each
+from cvflows.constraints.solver import ReferenceSolver
+
+BATCH = 128
+seeds = st.integers(0, 2**31 - 1)
+
+
+def distance(a, b):
+    return np.linalg.norm(np.asarray(a, float) - np.asarray(b, float), axis=-1)
+
+
+@each(CASES)
+@given(seed=seeds, reach=st.sampled_from([0.3, 1.0, 3.0, 30.0]))
+def test_lands_inside_and_stays_there(name, seed, reach):
+    case = CASES[name]
+    x, a = case.draw(seed, BATCH, reach)
+    found = case.constraint.projection(x, a)
+    assert np.all(np.asarray(found.outcome) != cv.Outcome.EMPTY)
+    assert np.all(np.asarray(case.constraint.violation(x, found.action)) == 0)
+    np.testing.assert_array_equal(case.constraint.project(x, found.action), found.action)
+    np.testing.assert_allclose(found.distance, distance(found.action, a), rtol=1e-4, atol=1e-5)
+    inside = np.asarray(case.constraint.violation(x, a)) == 0
+    np.testing.assert_array_equal(np.asarray(found.action)[inside], a[inside])
+
+
+@each(CASES)
+def test_no_random_feasible_point_is_nearer(name):
+    case = CASES[name]
+    x, a = case.draw(11, BATCH, 1.5)
+    mine = case.constraint.projection(x, a)
+    others = case.constraint.project(x, np.random.default_rng(0).uniform(-1, 1, a.shape))
+    certain = np.asarray(mine.outcome) == cv.Outcome.EXACT
+    assert np.all(np.asarray(mine.distance)[certain] <= distance(others, a)[certain] + 1.1e-3)
+    assert name == "user shell" or certain.mean() > 0.9
+
+
+@each(CONVEX)
+def test_agrees_with_clarabel(name):
+    case = CASES[name]
+    x, a = case.draw(3, BATCH)
+    solver = ReferenceSolver(case.reference)
+    count = 24
+    best = np.stack([solver.project(x[i], a[i]) for i in range(count)])
+    excess = distance(case.constraint.project(x, a)[:count], a[:count]) - distance(best, a[:count])
+    assert np.abs(excess).max() < 2e-4
+
+
+@pytest.mark.parametrize(("dim", "inner", "outer"), [(2, 0.2, 0.05**0.5), (3, 1.4**0.5, 1.5**0.5), (5, 1.0, 1.1)])
+def test_shell_is_globally_nearest(dim, inner, outer):
+    """Against a dense cloud of points of the shell."""
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(400_000, dim))
+    cloud *= rng.uniform(inner, outer, (len(cloud), 1)) / np.linalg.norm(cloud, axis=1, keepdims=True)
+    cloud = cloud[np.abs(cloud).max(axis=1) <= 1]
+    a = rng.uniform(-1.5, 1.5, (40, dim)).astype(np.float32)
+    a[0], a[1] = 0, np.eye(dim)[0] * 0.5
+    found = np.asarray(cv.Shell(dim, inner, outer).project(None, a))
+    best = np.stack([distance(cloud, point).min() for point in a])
+    assert np.all(distance(found, a) <= best + 1e-5)
+
+
+def test_search_finds_the_global_optimum_of_a_shell():
+    case = CASES["user shell"]
+    x, a = case.draw(5, BATCH, 2.0)
+    found = case.constraint.projection(x, a)
+    best = case.reference.projection(x, a)
+    assert np.mean(np.asarray(found.distance - best.distance) < 1e-3) > 0.97
+
+
+def test_disconnected_set_without_a_feasible_centre():
+    two_discs = cv.Constraint(lambda x, a: jnp.minimum(jnp.sum((a - 0.7) ** 2), jnp.sum((a + 0.7) ** 2)) / 0.01 - 1, 2)
+    a = np.random.default_rng(1).uniform(-2, 2, (BATCH, 2)).astype(np.float32)
+    found = two_discs.projection(None, a)
+    assert np.all(np.asarray(two_discs.violation(None, found.action)) == 0)
+    gap = np.minimum(distance(a, np.full(2, 0.7)), distance(a, np.full(2, -0.7))) - 0.1
+    assert np.mean(np.asarray(found.distance) - np.maximum(gap, 0) < 1e-2) > 0.95
+
+
+def test_convex_set_whose_centre_is_infeasible():
+    """Phase one finds an anchor: a small ball in a corner, and half-spaces that exclude zero."""
+    corner = cv.Constraint(lambda x, a: jnp.sum((a - 0.8) ** 2) / 0.01 - 1, 3, convex=True)
+    _, a = CASES["user shell"].draw(2, BATCH)
+    found = corner.projection(None, a)
+    target = 0.8 + (a - 0.8) * np.minimum(0.1 / distance(a, np.full(3, 0.8)), 1)[:, None]
+    assert np.all(np.asarray(corner.violation(None, found.action)) == 0)
+    assert np.abs(np.asarray(found.action) - target).max() < 1e-3
+
+
+def test_empty_sets_say_so_and_violate_least():
+    rng = np.random.default_rng(0)
+    count, dim, rows = 64, 3, 5
+    c, w = rng.uniform(-0.3, 0.6, (count, rows)), rng.normal(size=(count, rows, dim))
+    x = np.concatenate([c, w.reshape(count, -1)], axis=1).astype(np.float32)
+    spaces = cv.HalfSpaces(dim, rows)
+    found = spaces.projection(x, rng.uniform(-3, 3, (count, dim)))
+    least = np.array(
+        [
+            linprog(
+                [0] * dim + [1],
+                A_ub=np.c_[w[i], -np.ones(rows)],
+                b_ub=-c[i],
+                bounds=[(-1, 1)] * dim + [(None, None)],
+            ).fun
+            for i in range(count)
+        ]
+    )
+    empty = np.asarray(found.outcome) == cv.Outcome.EMPTY
+    worst = (c + np.einsum("nrd,nd->nr", w, np.asarray(found.action, float))).max(axis=1)
+    assert empty.any()
+    assert (~empty).any()
+    clear = np.abs(least) > 1e-3
+    np.testing.assert_array_equal(empty[clear], (least > 0)[clear])
+    assert np.all(worst[~empty] <= 1e-6)
+    assert np.all(worst[empty] <= least[empty] + 2e-3)
+
+
+@each(["R+L2", "R+D", "H+M", "H+O+S", "H+D", "HC+MA", "R+T", "half-spaces", "ellipsoid", "sum", "user power"])
+def test_derivative_matches_finite_differences(name):
+    """In float64, with respect to the action and the context, wherever the projection is smooth."""
+    case = CASES[name]
+    x, a = case.draw(7, 16, 2.0)
+    x, a = x[4:], a[4:]
+    with jax.enable_x64(True):
+        x, a = jnp.asarray(x, jnp.float64), jnp.asarray(a, jnp.float64)
+        for argument in (0, 1):
+            if (x, a)[argument].shape[-1] == 0:
+                continue
+            direction = jnp.asarray(np.random.default_rng(0).normal(size=(x, a)[argument].shape))
+
+            def along(t, argument=argument, direction=direction):
+                moved = [x, a]
+                moved[argument] = moved[argument] + t * direction
+                return case.constraint.project(*moved)
+
+            step = 2e-4
+            forward, backward = (along(step) - along(0.0)) / step, (along(0.0) - along(-step)) / step
+            smooth = np.abs(forward - backward).max(axis=1) < 1e-2
+            exact = np.asarray(jax.jvp(along, (0.0,), (1.0,))[1])
+            assert smooth.mean() > 0.5
+            error = np.abs(exact - (forward + backward) / 2).max(axis=1)[smooth]
+            assert np.median(error) < 2e-3
+            assert np.mean(error < 3e-2) > 0.8
+
+
+@each(CASES)
+def test_reverse_mode_gradients_are_finite(name):
+    case = CASES[name]
+    x, a = case.draw(9, BATCH)
+    for argument in (0, 1):
+        gradient = jax.grad(lambda *inputs: jnp.sum(case.constraint.project(*inputs) ** 2), argnums=argument)(x, a)
+        assert np.all(np.isfinite(gradient))
+
+
+@each(["H+O+S", "R+D", "half-spaces", "user power"])
+def test_jit_vmap_and_single_samples_agree(name):
+    case = CASES[name]
+    x, a = case.draw(13, 8)
+    batch = case.constraint.project(x, a)
+    np.testing.assert_allclose(jax.jit(case.constraint.project)(x, a), batch, atol=1e-4)
+    np.testing.assert_allclose(jax.vmap(case.constraint.project)(x, a), batch, atol=1e-4)
+    np.testing.assert_allclose(case.constraint.project(x[5], a[5]), batch[5], atol=1e-4)
+    stacked = case.constraint.project(x.reshape(2, 4, -1) if x.size else None, a.reshape(2, 4, -1))
+    np.testing.assert_allclose(stacked.reshape(8, -1), batch, atol=1e-4)
+
+
+def test_large_batches_are_solved_in_chunks():
+    case = CASES["half-spaces"]
+    x, a = case.draw(17, 300)
+    whole = case.constraint.projection(x, a)
+    np.testing.assert_allclose(whole.action[130:170], case.constraint.project(x[130:170], a[130:170]), atol=1e-3)
+    assert whole.outcome.shape == (300,)
+
+
+def test_landing_is_feasible_in_float64_too():
+    for name in ("H+O+S", "HC+O", "W+M", "R+L2"):
+        case = CASES[name]
+        x, a = case.draw(21, 2048)
+        y = np.asarray(case.constraint.project(x, a))
+        with jax.enable_x64(True):
+            assert np.all(np.asarray(case.constraint.violation(np.float64(x), np.float64(y))) == 0)
+
+
+def test_a_function_that_returns_nan_never_leaks():
+    spiky = cv.Constraint(lambda x, a: jnp.sqrt(0.25 - jnp.sum(a**2)) * -1 + 0.1, 2, convex=False)
+    a = np.random.default_rng(0).uniform(-2, 2, (BATCH, 2)).astype(np.float32)
+    found = spiky.projection(None, a)
+    assert np.all(np.isfinite(found.action))
+    assert np.all(np.asarray(spiky.contains(None, found.action)))
+
+
+def test_user_function_matches_the_built_in_set():
+    x, a = CASES["user power"].draw(4, BATCH)
+    mine, twin = USER_POWER.projection(x, a), cv.MaxPower(3, 10.0).projection(x, a)
+    assert np.abs(np.asarray(mine.distance - twin.distance)).max() < 1e-3
