@@ -25,6 +25,7 @@ class Case:
     constraint: cv.AbstractConstraint
     contexts: ContextDistribution
     twin: cv.AbstractConstraint | None = None
+    zeros: bool = True  # whether contexts with zero entries leave the set non-empty
 
     @property
     def reference(self) -> cv.AbstractConstraint:
@@ -34,7 +35,8 @@ class Case:
         """Contexts and actions up to ±reach, with zeros and repeated values among them."""
         rng = np.random.default_rng(seed)
         x = np.array(self.contexts.sample(jax.random.key(seed), count))
-        x[: count // 16] *= rng.integers(0, 2, x[: count // 16].shape)
+        if self.zeros:
+            x[: count // 16] *= rng.integers(0, 2, x[: count // 16].shape)
         a = rng.uniform(-reach, reach, (count, self.constraint.action_dim)).astype(np.float32)
         a[: count // 8] = np.round(a[: count // 8])
         return x, a
@@ -59,8 +61,10 @@ CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, t
     "tight box": Case(cv.Box(3, low=(-0.5, 0.2, -1.0), high=(0.5, 0.9, 0.3)), NO_CONTEXT),
     "box and ball": Case(cv.Box(3, low=-0.4, high=1.0) & cv.Ball(3, 0.6), NO_CONTEXT),
     "power and ball": Case(cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10)),
-    "half-spaces": Case(cv.HalfSpaces(6, 6), _half_spaces(6, 6)),
-    "one half-space": Case(cv.HalfSpaces(3, 1), cv.Product((cv.Uniform(1, -0.5, 0.5), cv.Uniform(3, 0.3, 1.0)))),
+    "half-spaces": Case(cv.HalfSpaces(3, 4), _half_spaces(3, 4), zeros=False),
+    "one half-space": Case(
+        cv.HalfSpaces(3, 1), cv.Product((cv.Uniform(1, -0.5, 0.5), cv.Uniform(3, 0.3, 1.0))), zeros=False
+    ),
     "ellipsoid": Case(cv.Ellipsoid(MATRIX, middle=(0.1, -0.2, 0.3)), NO_CONTEXT),
     "simplex": Case(cv.Simplex(5), NO_CONTEXT),
     "sum": Case(cv.Sum(4, total=None, low=-0.5, high=(1.0, 0.5, 0.8, 1.0)), cv.Uniform(1, -1.5, 3.0)),

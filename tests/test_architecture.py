@@ -19,7 +19,7 @@ MAY_IMPORT = {
 }
 HEAVY = {"ray", "torch", "stable_baselines3", "sbx", "cvxpy", "wandb", "onnx", "pickle", "cloudpickle", "dill"}
 MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}}
-FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if not path.name.startswith("__"))
 
 
 def imported_modules(path):

@@ -48,7 +48,7 @@ def test_tasks_table_and_json(capsys):
     assert sum(row["in_paper"] for row in rows) == 8
 
 
-@pytest.mark.parametrize("task", ["R+D", "H+O+S"])
+@pytest.mark.parametrize("task", ["H+D", "H+O+S"])
 def test_draw_writes_a_picture(task, tmp_path, capsys):
     assert main(["draw", task, "--out", str(tmp_path), "--json"]) == 0
     drawn = json.loads(capsys.readouterr().out)

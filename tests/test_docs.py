@@ -31,7 +31,7 @@ def test_readme_is_short_and_opens_with_what_it_is_for():
 def test_commands_named_in_the_docs_exist(page):
     text = page.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for target in re.findall(r"\bmake ([a-z-]+)\b", text):
+    for target in re.findall(r"(?:`|^ +)make ([a-z-]+)\b", text, re.MULTILINE):
         assert target in targets, target
     for command in re.findall(r"^\s+(?:\.venv/bin/)?cvflows ([a-z]+)", text, re.MULTILINE):
         assert command in COMMANDS, command

@@ -23,6 +23,7 @@ TOLERANCE = 1e-6
 """The one strict tolerance on normalised g: an action counts as feasible when every row is at most this."""
 
 Vector = Float[Array, "_"]
+Samples = ArrayLike | Sequence[Any]
 ConstraintFunction = Callable[[Any, Any], Any]
 
 
@@ -66,25 +67,25 @@ class AbstractConstraint(abc.ABC):
             return NotImplemented
         return Intersection((*_parts(self), *_parts(other)))
 
-    def violation(self, x: ArrayLike | None, a: ArrayLike) -> Float[Array, ...]:
+    def violation(self, x: Samples | None, a: Samples) -> Float[Array, ...]:
         """CV(x,a) = Σ max(g,0) + Σ max(|h|-ε,0) + Σ max(|a|-1,0): zero exactly on the set."""
         return _violation(self, *self._checked(x, a))
 
-    def contains(self, x: ArrayLike | None, a: ArrayLike) -> Bool[Array, ...]:
+    def contains(self, x: Samples | None, a: Samples) -> Bool[Array, ...]:
         """Whether every row, the box included, is at most `TOLERANCE`."""
         return _contains(self, *self._checked(x, a))
 
-    def project(self, x: ArrayLike | None, a: ArrayLike) -> Float[Array, "... dim"]:
+    def project(self, x: Samples | None, a: Samples) -> Float[Array, "... dim"]:
         """The nearest feasible action, argmin_{y ∈ C(x)} ‖y - a‖. See `projection` for how it was found."""
         return self.projection(x, a).action
 
-    def projection(self, x: ArrayLike | None, a: ArrayLike) -> Projection:
+    def projection(self, x: Samples | None, a: Samples) -> Projection:
         """The nearest feasible action with its outcome and distance."""
         from cvflows.constraints.project import project_samples
 
         return project_samples(self, *self._checked(x, a))
 
-    def maximise(self, x: ArrayLike | None, direction: ArrayLike) -> Float[Array, "... dim"]:
+    def maximise(self, x: Samples | None, direction: Samples) -> Float[Array, "... dim"]:
         """The feasible action furthest along `direction`, argmax_{y ∈ C(x)} direction·y (the Frank-Wolfe oracle)."""
         from cvflows.constraints.oracle import maximise_samples
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -53,10 +54,11 @@ def solve_separable(
 
         start = (jnp.zeros_like(tops[index]), tops[index])
         below, above = lax.fori_loop(0, HALVINGS[len(rows)], halve, start)
-        over, outside, _ = excess(below)
-        under, inside, multipliers = excess(above)
-        # The last bracket still holds a jump where a coordinate switches on: the point between its ends that uses the
-        # whole bound is optimal as well.
+        # A coordinate may switch on between the ends of the last bracket: the point between them that uses the whole
+        # bound is optimal as well. The ends are moved apart, or rounding could put both on one side of the jump.
+        apart = 4 * float(np.finfo(a.dtype).eps)
+        over, outside, _ = excess(below * (1 - apart))
+        under, inside, multipliers = excess(above * (1 + apart))
         share = jnp.where(over <= 0, 1.0, jnp.clip(-under / jnp.maximum(over - under, SMALLEST), 0, 1))
         price = jnp.where(over <= 0, 0.0, above)
         return inside + share[None] * (outside - inside), [*known, price, *multipliers[index + 1 :]]

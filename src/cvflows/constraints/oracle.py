@@ -14,11 +14,13 @@ from cvflows.constraints.base import AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
 from cvflows.constraints.outcome import Outcome
 from cvflows.constraints.project import is_iterative, land, project_columns, solve_convex
+from cvflows.constraints.search import search
 from cvflows.constraints.shapes import Columns, Contexts
 from cvflows.constraints.structure import Radial, Separable, Total, as_separable
 
+STEP = 10.0
 FAR = 300.0
-"""How far along the direction a point is projected from, for sets with no better way."""
+"""How far along the direction to project from: exact for shells and sums but for ties, which it settles."""
 
 
 @partial(jax.jit, static_argnums=0)
@@ -46,8 +48,20 @@ def _maximise(constraint: AbstractConstraint, x: Contexts, direction: Columns) -
             return project_columns(constraint, x, c * FAR)[0]
         case _ if constraint.convex:
             anchor = here.find_anchor()
-            tiny = jnp.full_like(c, 1e-4)
-            y = solve_convex(here, interior.Problem(tiny, anchor, -c, here.low, here.high), anchor).z
+            y = solve_convex(here, _furthest(here, c, anchor), anchor).z
         case _:
-            return project_columns(constraint, x, c * FAR)[0]
-    return land(here, y, anchor, jnp.full(c.shape[1], Outcome.EXACT))[0]
+            y = anchor = search(here, _furthest(here, c, jnp.clip(c, here.low, here.high)))
+    y = land(here, y, anchor, jnp.full(c.shape[1], Outcome.EXACT))[0]
+    return y if isinstance(structure, Separable) else _improve(constraint, x, c, y)
+
+
+def _improve(constraint: AbstractConstraint, x: Contexts, c: Columns, y: Columns) -> Columns:
+    """A proximal step, which cannot lose on a convex set and mends the rare samples where Newton's method stalled."""
+    further = project_columns(constraint, x, y + STEP * c)[0]
+    better = jnp.sum(c * (further - y), axis=0, keepdims=True) > 0
+    return jnp.where(better, further, y)
+
+
+def _furthest(here: ColumnSet, c: Columns, near: Columns) -> interior.Problem:
+    """minimise -c·y, with a trace of ‖y - near‖² to settle ties."""
+    return interior.Problem(jnp.full_like(c, 1e-4), near, -c, here.low, here.high)

@@ -12,12 +12,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from cvflows.constraints import interior, multipliers
+from cvflows.constraints import interior, multipliers, search
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
 from cvflows.constraints.outcome import Outcome, Projection
-from cvflows.constraints.search import search_nearest
-from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Scalars
+from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Rows, Scalars
 from cvflows.constraints.structure import Affine, Radial, Separable, Total, as_separable
 
 CERTIFIED = 1e-3
@@ -51,7 +50,6 @@ def is_iterative(constraint: AbstractConstraint) -> bool:
 def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> tuple[Columns, Codes]:
     """Nearest feasible action and outcome, in columns."""
     here = ColumnSet.at(constraint, x)
-    inside = jnp.all(here.rows(a) <= 0, axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
     match structure := as_separable(here.structure):
         case Separable() if not is_iterative(constraint):
             y, anchor, solved = _project_separable(here, structure, a)
@@ -65,10 +63,16 @@ def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> 
         case _ if constraint.convex:
             y, anchor, solved = _project_convex(here, a)
         case _:
-            y, anchor = search_nearest(here, a)
-            solved = jnp.full(a.shape[1], Outcome.APPROXIMATE)
+            y, anchor, solved = _project_any(here, a)
     landed, outcome = land(here, y, anchor, solved)
+    inside = jnp.all(here.rows(a) <= _limit(here, anchor), axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
     return jnp.where(inside[None], a, landed), jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32)
+
+
+def _limit(here: ColumnSet, anchor: Columns) -> Rows:
+    """What a row may be: zero, or half the tolerance where the set is too thin for anything to be further inside."""
+    thin = -here.rows(anchor) < 4 * here.margin(anchor)
+    return lax.stop_gradient(jnp.where(thin, TOLERANCE / 2, 0.0))
 
 
 def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Codes) -> tuple[Columns, Codes]:
@@ -80,18 +84,19 @@ def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Codes) -> tuple[
     anchor = lax.stop_gradient(anchor)
     finite = jnp.all(jnp.isfinite(y), axis=0)
     y = jnp.clip(jnp.where(finite[None], y, anchor), here.low, here.high)
+    limit = _limit(here, anchor)
     end, start = here.rows(anchor), here.rows(y)
-    margin = here.margin(lax.stop_gradient(y))
-    chord = jnp.where(start > -margin, (-margin - end) / jnp.maximum(start - end, 1e-30), 1.0)
+    aim = jnp.where(limit > 0, limit / 2, -here.margin(lax.stop_gradient(y)))
+    chord = jnp.where(start > aim, (aim - end) / jnp.maximum(start - end, 1e-30), 1.0)
     share = jnp.clip(jnp.min(chord, axis=0, initial=1.0), 0, 1)
 
-    def point(share: Array) -> Columns:
+    def point(share: Scalars) -> Columns:
         return jnp.clip(anchor + lax.stop_gradient(share)[None] * (y - anchor), here.low, here.high)
 
-    def is_feasible(share: Array) -> Flags:
-        return jnp.all(here.rows(point(share)) <= 0, axis=0)
+    def is_feasible(share: Scalars) -> Flags:
+        return jnp.all(here.rows(point(share)) <= limit, axis=0)
 
-    def halve(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def halve(state: tuple[Array, Scalars, Scalars]) -> tuple[Array, Scalars, Scalars]:
         step, below, above = state
         middle = (below + above) / 2
         good = is_feasible(middle)
@@ -118,10 +123,20 @@ def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Co
 def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
     frozen, target = lax.stop_gradient((here, a))
     anchor = frozen.find_anchor()
-    problem = interior.Problem(jnp.ones_like(a), target, jnp.zeros_like(a), frozen.low, frozen.high)
-    found = solve_convex(frozen, problem, anchor)
+    found = solve_convex(frozen, nearest_to(target, frozen), anchor)
     outcome = jnp.where(_excess(frozen, found, target) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
     return here.attach_gradient(found, a), anchor, outcome
+
+
+def _project_any(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
+    frozen, target = lax.stop_gradient((here, a))
+    anchor = search.search(frozen, nearest_to(target, frozen))
+    return search.attach_gradient(here, anchor, a), anchor, jnp.full(a.shape[1], Outcome.APPROXIMATE)
+
+
+def nearest_to(a: Columns, here: ColumnSet) -> interior.Problem:
+    """minimise ‖y - a‖²/2 within the bounds."""
+    return interior.Problem(jnp.ones_like(a), a, jnp.zeros_like(a), here.low, here.high)
 
 
 def solve_convex(here: ColumnSet, problem: interior.Problem, anchor: Columns) -> interior.Iterate:

@@ -23,37 +23,33 @@ INSIDE = 1e-5
 """How far below zero rows are driven, so that linearisation errors do not leave the set."""
 
 
-def search_nearest(here: ColumnSet, a: Columns) -> tuple[Columns, Columns]:
-    """The nearest of the local optima found, and a feasible anchor (the least-violating point if there is none)."""
-    frozen: ColumnSet = lax.stop_gradient(here)
-    target = lax.stop_gradient(a)
-    anchor = _best(frozen, target, _pool(frozen, target))
-    clipped = jnp.clip(target, frozen.low, frozen.high)
-    spread = jnp.asarray(_spread(STARTS - 3, len(a)), a.dtype)[:, :, None] * 0.5
-    starts = [clipped, anchor, jnp.clip(frozen.centre, frozen.low, frozen.high), *(clipped + shift for shift in spread)]
-    many = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(starts), axis=-1), frozen)
-    targets = jnp.concatenate([target] * len(starts), axis=-1)
+def search(here: ColumnSet, problem: interior.Problem) -> Columns:
+    """The best of the local optima found; the least-violating point where none is feasible."""
+    target = problem.target
+    best = _best(here, problem, _pool(here, problem))
+    clipped = jnp.clip(target, here.low, here.high)
+    spread = jnp.asarray(_spread(STARTS - 3, len(target)), target.dtype)[:, :, None] * 0.5
+    starts = [clipped, best, jnp.clip(here.centre, here.low, here.high), *(clipped + shift for shift in spread)]
+    many, problems = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(starts), axis=-1), (here, problem))
     y = _restore(many, jnp.concatenate(starts, axis=-1), steps=20)
-    y = lax.fori_loop(0, DESCENTS, lambda _, y: _descend(many, targets, y), y)
-    candidates = jnp.moveaxis(y.reshape(len(a), len(starts), -1), 1, 0)
-    anchor = _best(frozen, target, jnp.concatenate([anchor[None], candidates]))
-    return _attach_gradient(here, anchor, a), anchor
+    y = lax.fori_loop(0, DESCENTS, lambda _, y: _descend(many, problems, y), y)
+    found = jnp.moveaxis(y.reshape(len(target), len(starts), -1), 1, 0)
+    return _best(here, problem, jnp.concatenate([best[None], found]))
 
 
-def _pool(here: ColumnSet, target: Columns) -> Float[Array, "pool dim batch"]:
+def _pool(here: ColumnSet, problem: interior.Problem) -> Float[Array, "pool dim batch"]:
     """Points spread over the bounds, and the restored least-violating one among them."""
-    unit = jnp.asarray(_spread(POOL, len(target)), target.dtype)[:, :, None] / 2 + 0.5
+    unit = jnp.asarray(_spread(POOL, len(here.low)), here.low.dtype)[:, :, None] / 2 + 0.5
     points = here.low[None] + unit * (here.high - here.low)[None]
-    near = _best(here, target, points)
+    near = _best(here, problem, points)
     return jnp.concatenate([points, near[None], _restore(here, near, steps=20)[None], here.centre[None]])
 
 
-def _best(here: ColumnSet, target: Columns, candidates: Float[Array, "count dim batch"]) -> Columns:
-    """Nearest feasible candidate; the one whose worst row is least when none is feasible."""
+def _best(here: ColumnSet, problem: interior.Problem, candidates: Float[Array, "count dim batch"]) -> Columns:
+    """The feasible candidate of least value; the one whose worst row is least when none is feasible."""
     worst = jax.vmap(lambda y: jnp.max(here.rows(y), axis=0))(candidates)
     worst = jnp.where(jnp.isnan(worst), jnp.inf, worst)
-    distance = jnp.sum((candidates - target[None]) ** 2, axis=1)
-    score = jnp.where(worst <= 0, distance, 1e6 * (1 + worst))
+    score = jnp.where(worst <= 0, jax.vmap(problem.value)(candidates), 1e9 * (1 + worst))
     index = jnp.argmin(score, axis=0)
     return jnp.take_along_axis(candidates, index[None, None], axis=0)[0]
 
@@ -82,18 +78,17 @@ def _restore(here: ColumnSet, y: Columns, steps: int) -> Columns:
     return lax.fori_loop(0, steps, improve, jnp.clip(y, here.low, here.high))
 
 
-def _descend(here: ColumnSet, target: Columns, y: Columns) -> Columns:
-    """One step to the projection onto the rows linearised at `y`, shortened until it is feasible and nearer."""
+def _descend(here: ColumnSet, problem: interior.Problem, y: Columns) -> Columns:
+    """One step to the optimum over the rows linearised at `y`, shortened until it is feasible and better."""
     slope = interior.jacobian(here.rows, y)
     offset = here.rows(y) - jnp.sum(slope * y[None], axis=1) + INSIDE
-    problem = interior.Problem(jnp.ones_like(y), target, jnp.zeros_like(y), here.low, here.high)
     goal = interior.solve_flat(problem, interior.Flat(offset, slope), y, iterations=12).z
     lengths = (1.0, 0.5, 0.2, 0.05)
-    tried = [_restore(here, y + length * (goal - y), steps=4) for length in lengths]
-    return _best(here, target, jnp.stack([y, *tried]))
+    tried = jax.vmap(lambda length: _restore(here, y + length * (goal - y), steps=4))(jnp.asarray(lengths, y.dtype))
+    return _best(here, problem, jnp.concatenate([y[None], tried]))
 
 
-def _attach_gradient(here: ColumnSet, y: Columns, a: Columns) -> Columns:
+def attach_gradient(here: ColumnSet, y: Columns, a: Columns) -> Columns:
     """`y` with the projection's derivative, from multipliers fitted to the rows that are active at `y`."""
     y = lax.stop_gradient(y)
     frozen: ColumnSet = lax.stop_gradient(here)

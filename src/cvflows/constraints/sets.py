@@ -43,8 +43,7 @@ class Box(_Sized):
         _set_bounds(self)
 
     def rows(self, x: Vector, a: Vector) -> Vector:
-        low, high = self.bounds(x)
-        return jnp.concatenate([low - a, a - high])
+        return _bound_rows(self, a)
 
     def bounds(self, x: Vector) -> tuple[Vector, Vector]:
         return jnp.asarray(self.low), jnp.asarray(self.high)
@@ -290,9 +289,8 @@ class Sum(_Sized):
         return x[0] if self.total is None else jnp.asarray(self.total, float)
 
     def rows(self, x: Vector, a: Vector) -> Vector:
-        low, high = self.bounds(x)
         excess = jnp.sum(a) - self._total(x)
-        return jnp.concatenate([jnp.stack([excess - self.margin, -excess - self.margin]), low - a, a - high])
+        return jnp.concatenate([jnp.stack([excess - self.margin, -excess - self.margin]), _bound_rows(self, a)])
 
     def bounds(self, x: Vector) -> tuple[Vector, Vector]:
         return jnp.asarray(self.low), jnp.asarray(self.high)
@@ -328,6 +326,13 @@ def make_set(name: str, **arguments: Any) -> AbstractConstraint:
 def _normalised(**coefficients: Vector) -> Separable:
     """One separable row with bound 1 that is smallest at a = 0."""
     return Separable((Row(jnp.ones(()), **coefficients),), centred=True)
+
+
+def _bound_rows(instance: Box | Sum, a: Vector) -> Vector:
+    """Rows for the bounds that are tighter than the action box, which is counted apart."""
+    low, high = np.asarray(instance.low, float), np.asarray(instance.high, float)
+    lower, upper = np.flatnonzero(low > -1), np.flatnonzero(high < 1)
+    return jnp.concatenate([jnp.asarray(low[lower]) - a[lower], a[upper] - jnp.asarray(high[upper])])
 
 
 def _set(instance: Any, name: str, value: Any) -> None:
