@@ -46,6 +46,12 @@ def seconds(call: Callable[[], Any], *, repeats: int, warm: int = 2) -> float:
     return statistics.median(times)
 
 
+def one_core() -> None:
+    """Run on one core from here on, ours and the peers alike: threads that hop between cores drown short calls."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
 def need(package: str, extra: str) -> None:
     """Leave with one clear line when a peer is not installed."""
     import importlib.util

@@ -67,7 +67,7 @@ def test_violation_is_the_formula_of_the_task(name, seed):
 def test_violation_is_zero_exactly_on_the_set(name, seed):
     case = CASES[name]
     x, a = case.draw(seed, 128, 1.1)
-    for actions in (a, np.asarray(case.constraint.project(x, a))):
+    for actions in (a, np.asarray(case.constraint.projection(x, a).action)):
         violation = np.asarray(case.constraint.violation(x, actions))
         inside = np.asarray(case.constraint.contains(x, actions))
         assert np.all(violation >= 0)

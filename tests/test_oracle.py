@@ -23,7 +23,7 @@ def test_never_beaten_by_a_random_feasible_point(name, seed):
     value = np.sum(best * direction, axis=1)
     slack = (1e-3 if case.constraint.convex else 2e-2) * size + 1e-6
     for other in (rng.uniform(-1, 1, direction.shape), 5 * direction):
-        point = np.asarray(case.constraint.project(x, other))
+        point = np.asarray(case.constraint.projection(x, other).action)
         assert np.all(np.sum(point * direction, axis=1) <= value + slack)
 
 

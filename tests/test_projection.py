@@ -28,7 +28,7 @@ def test_lands_inside_and_stays_there(name, seed, reach):
     found = case.constraint.projection(x, a)
     assert np.all(np.asarray(found.outcome) != cv.Outcome.EMPTY)
     assert np.all(np.asarray(case.constraint.violation(x, found.action)) == 0)
-    np.testing.assert_array_equal(case.constraint.project(x, found.action), found.action)
+    np.testing.assert_array_equal(case.constraint.projection(x, found.action).action, found.action)
     np.testing.assert_allclose(found.distance, distance(found.action, a), rtol=1e-4, atol=1e-5)
     inside = np.asarray(case.constraint.violation(x, a)) == 0
     np.testing.assert_array_equal(np.asarray(found.action)[inside], a[inside])
@@ -39,7 +39,7 @@ def test_no_random_feasible_point_is_nearer(name):
     case = CASES[name]
     x, a = case.draw(11, BATCH, 1.5)
     mine = case.constraint.projection(x, a)
-    others = case.constraint.project(x, np.random.default_rng(0).uniform(-1, 1, a.shape))
+    others = case.constraint.projection(x, np.random.default_rng(0).uniform(-1, 1, a.shape)).action
     certain = np.asarray(mine.outcome) == cv.Outcome.EXACT
     assert np.all(np.asarray(mine.distance)[certain] <= distance(others, a)[certain] + 1.1e-3)
     assert name == "user shell" or certain.mean() > 0.9
@@ -52,7 +52,7 @@ def test_agrees_with_clarabel(name):
     solver = ReferenceSolver(case.reference)
     count = 24
     best = np.stack([solver.project(x[i], a[i]) for i in range(count)])
-    excess = distance(case.constraint.project(x, a)[:count], a[:count]) - distance(best, a[:count])
+    excess = distance(case.constraint.projection(x, a).action[:count], a[:count]) - distance(best, a[:count])
     assert np.abs(excess).max() < 2e-4
 
 

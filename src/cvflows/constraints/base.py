@@ -77,7 +77,9 @@ class AbstractConstraint(abc.ABC):
 
     def project(self, x: Samples | None, a: Samples) -> Float[Array, "... dim"]:
         """The nearest feasible action, argmin_{y ∈ C(x)} ‖y - a‖. See `projection` for how it was found."""
-        return self.projection(x, a).action
+        from cvflows.constraints.project import project_actions
+
+        return project_actions(self, *self._checked(x, a))
 
     def projection(self, x: Samples | None, a: Samples) -> Projection:
         """The nearest feasible action with its outcome and distance."""
@@ -114,9 +116,10 @@ def in_batch(solve: Callable[[Array, Array], Any], x: Array, a: Array) -> Any:
 def _checked(name: str, value: Any, size: int, size_name: str) -> Any:
     """`value` as a floating array whose last axis has `size` entries, all finite when they can be looked at."""
     traced = isinstance(value, jax.core.Tracer)
-    dtype = np.float64 if jax.config.jax_enable_x64 else np.float32  # type: ignore[attr-defined]
+    dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)  # type: ignore[attr-defined]
     try:
-        array = jnp.asarray(value, dtype) if traced else np.asarray(value, dtype)
+        array = value if isinstance(value, jax.Array) else np.asarray(value, dtype)
+        array = array if array.dtype == dtype else array.astype(dtype)
     except (TypeError, ValueError):
         raise ArgumentError(name, "an array of numbers", type(value).__name__) from None
     if array.ndim == 0 or array.shape[-1] != size:

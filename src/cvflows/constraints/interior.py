@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,7 +73,8 @@ def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int 
     slack = jnp.maximum(-flat.offset - apply(flat.normal, z), 0.1)
     begin = Iterate(z, slack, 0.1 / slack, 0.1 / (z - problem.low), 0.1 / (problem.high - z))
 
-    def advance(_: Any, at: Iterate) -> Iterate:
+    def advance(state: tuple[Array, Array, Iterate]) -> tuple[Array, Array, Iterate]:
+        step, _, at = state
         below, above = at.z - problem.low, problem.high - at.z
         residual = flat.offset + apply(flat.normal, at.z) + at.slack
         dual = problem.gradient(at.z) + weigh(flat.normal, at.multiplier) - at.low_multiplier + at.high_multiplier
@@ -112,9 +113,14 @@ def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int 
         length = jnp.minimum(1.0, 0.98 * _reach(at, move, below, above))[None]
         following = Iterate(*(old + length * new for old, new in zip(at, move, strict=True)))
         inner = jnp.clip(following.z, problem.low + floor**2 * span, problem.high - floor**2 * span)
-        return _kept(Iterate(inner, *(jnp.maximum(value, floor) for value in following[1:])), at)
+        kept = _kept(Iterate(inner, *(jnp.maximum(value, floor) for value in following[1:])), at)
+        return step + 1, jnp.max(jnp.abs(kept.z - at.z)), kept
 
-    return lax.fori_loop(0, iterations, advance, begin)
+    def is_moving(state: tuple[Array, Array, Iterate]) -> Array:
+        return (state[0] < iterations) & (state[1] > SHARPEST)
+
+    start_moving = jnp.asarray(jnp.inf, z.dtype)
+    return lax.while_loop(is_moving, advance, (jnp.asarray(0), start_moving, begin))[2]
 
 
 def solve_curved(problem: Problem, curved: Curved, start: Columns) -> Iterate:

@@ -34,6 +34,14 @@ def project_samples(constraint: AbstractConstraint, x: Float[Array, "... _"], a:
     return in_batch(solve, x, a)
 
 
+@partial(jax.jit, static_argnums=0)
+def project_actions(
+    constraint: AbstractConstraint, x: Float[Array, "... _"], a: Float[Array, "... dim"]
+) -> Float[Array, "... dim"]:
+    """The actions alone: what certifies them is then not computed."""
+    return project_samples(constraint, x, a).action
+
+
 def is_iterative(constraint: AbstractConstraint) -> bool:
     """Whether the set needs an interior-point or search method, whose working set should stay in cache."""
     structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
