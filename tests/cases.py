@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ import pytest
 
 import cvflows as cv
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.maps.base import ActionMap
+from cvflows.maps.polar import Polar
+from cvflows.maps.triangular import box_spline, slice_map
 from cvflows.tasks.catalogue import TASKS
 
 NO_CONTEXT = cv.Uniform(0, -1, 1)
@@ -55,6 +59,7 @@ def hollow(x: jax.Array, a: jax.Array) -> jax.Array:
 
 
 MATRIX = [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]]
+USER_DISC = cv.Constraint(lambda x, a: jnp.sum(a * a) / 0.2 - 1, action_dim=2, convex=True)
 USER_POWER = cv.Constraint(power, action_dim=3, context_dim=3, convex=True)
 
 CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, task in TASKS.items()} | {
@@ -68,6 +73,7 @@ CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, t
     "ellipsoid": Case(cv.Ellipsoid(MATRIX, middle=(0.1, -0.2, 0.3)), NO_CONTEXT),
     "simplex": Case(cv.Simplex(5), NO_CONTEXT),
     "sum": Case(cv.Sum(4, total=None, low=-0.5, high=(1.0, 0.5, 0.8, 1.0)), cv.Uniform(1, -1.5, 3.0)),
+    "sum and box": Case(cv.Sum(4, total=1.0) & cv.Box(4, low=0.1, high=(0.6, 0.3, 0.3, 0.3)), NO_CONTEXT),
     "three parts": Case(
         cv.Orthoplex(3, 10.0).reads((0, 1, 2), of=6) & cv.SinSquared(3, 0.5).reads((3, 4, 5), of=6) & cv.Ball(3, 0.8),
         cv.Product((cv.Uniform(3, -10, 10), cv.Uniform(3, -math.pi, math.pi))),
@@ -84,3 +90,28 @@ CONVEX = {name: case for name, case in CASES.items() if case.constraint.convex}
 def each(names: Iterable[str]) -> pytest.MarkDecorator:
     """Parametrise by `name`; tests of one set share a worker, and with it the compiled solvers."""
     return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
+
+
+@dataclass(frozen=True)
+class MapCase:
+    """A map, the contexts to try it in, and whether it promises feasible actions."""
+
+    map: ActionMap
+    contexts: ContextDistribution
+    certified: bool
+
+
+def _map_case(task: str, make: Callable[..., ActionMap], certified: bool, **options: Any) -> MapCase:
+    found = TASKS[task]
+    return MapCase(make(found.constraint, **options), found.contexts, certified)
+
+
+MAPS: dict[str, MapCase] = {
+    "slice H+M": _map_case("H+M", slice_map, True, contexts=TASKS["H+M"].contexts),
+    "slice H+O+S, plain": _map_case("H+O+S", slice_map, True, splines=False),
+    "slice R+L2, uniform base": _map_case("R+L2", slice_map, True, base="uniform"),
+    "slice of a function": MapCase(slice_map(USER_DISC, splines=False), NO_CONTEXT, True),
+    "box spline R+T": _map_case("R+T", box_spline, False, contexts=TASKS["R+T"].contexts),
+    "box spline R+L2, uniform base": _map_case("R+L2", box_spline, False, base="uniform"),
+    "polar R+D": _map_case("R+D", Polar, True),
+}

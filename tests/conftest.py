@@ -7,7 +7,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 from jaxtyping import install_import_hook
 
-install_import_hook("cvflows.constraints", "typecheck.checked")
+install_import_hook(["cvflows.constraints", "cvflows.maps"], "typecheck.checked")
 
 import hypothesis
 import jax

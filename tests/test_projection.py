@@ -32,6 +32,8 @@ def test_lands_inside_and_stays_there(name, seed, reach):
     np.testing.assert_allclose(found.distance, distance(found.action, a), rtol=1e-4, atol=1e-5)
     inside = np.asarray(case.constraint.violation(x, a)) == 0
     np.testing.assert_array_equal(np.asarray(found.action)[inside], a[inside])
+    anchor = case.constraint.projection(x, jax.vmap(case.constraint.centre)(jnp.asarray(x))).action
+    assert np.all(np.asarray(found.distance) <= distance(anchor, a) * (1 + 1e-5) + 1e-3)
 
 
 @each(CASES)
@@ -76,6 +78,19 @@ def test_search_finds_the_global_optimum_of_a_shell():
     found = case.constraint.projection(x, a)
     best = case.reference.projection(x, a)
     assert np.mean(np.asarray(found.distance - best.distance) < 1e-3) > 0.97
+
+
+def test_shell_within_a_tighter_box():
+    """A quarter of a ring: the radial solver does not apply, the search must stay inside."""
+    quarter = cv.Shell(2, 0.5, 0.6) & cv.Box(2, low=0.0)
+    a = np.random.default_rng(1).uniform(-1, 1, (BATCH, 2)).astype(np.float32)
+    found = quarter.projection(None, a)
+    assert np.all(np.asarray(quarter.violation(None, found.action)) == 0)
+    angles = np.linspace(0, np.pi / 2, 400)
+    arc = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    best = np.min([distance(a[:, None], radius * arc).min(axis=1) for radius in (0.5, 0.55, 0.6)], axis=0)
+    inside = np.asarray(quarter.contains(None, a))
+    assert np.mean((np.asarray(found.distance) <= best + 5e-3)[~inside]) > 0.97
 
 
 def test_disconnected_set_without_a_feasible_centre():
@@ -125,7 +140,7 @@ def test_empty_sets_say_so_and_violate_least():
     assert np.all(worst[empty] <= least[empty] + 2e-3)
 
 
-@each(["R+L2", "R+D", "H+M", "H+O+S", "H+D", "HC+MA", "R+T", "half-spaces", "ellipsoid", "sum", "user power"])
+@each(["R+L2", "R+D", "H+O+S", "R+T", "half-spaces", "sum", "user power"])
 def test_derivative_matches_finite_differences(name):
     """In float64, with respect to the action and the context, wherever the projection is smooth."""
     case = CASES[name]
@@ -153,7 +168,7 @@ def test_derivative_matches_finite_differences(name):
             assert np.mean(error < 3e-2) > 0.8
 
 
-@each(["R+L2", "R+D", "H+O+S", "HC+MA", "R+T", "half-spaces", "sum", "box and ball", "user power", "user shell"])
+@each(["R+L2", "R+D", "H+O+S", "R+T", "half-spaces", "sum", "user shell"])
 def test_reverse_mode_gradients_are_finite(name):
     """One set per solver, on feasible, forbidden and degenerate actions."""
     case = CASES[name]
@@ -164,7 +179,7 @@ def test_reverse_mode_gradients_are_finite(name):
     np.testing.assert_allclose(gradients[1][inside], 2 * a[inside], rtol=1e-5)
 
 
-@each(["H+O+S", "R+D", "half-spaces", "user power"])
+@each(["H+O+S", "R+D", "half-spaces"])
 def test_jit_vmap_and_single_samples_agree(name):
     case = CASES[name]
     x, a = case.draw(13, 8)
@@ -185,7 +200,7 @@ def test_large_batches_are_solved_in_chunks():
 
 
 def test_landing_is_feasible_in_float64_too():
-    for name in ("H+O+S", "HC+O", "W+M", "R+L2"):
+    for name in ("W+O+S", "HC+O"):
         case = CASES[name]
         x, a = case.draw(21, 2048)
         y = np.asarray(case.constraint.project(x, a))

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets import Sum as Sum
     from cvflows.constraints.sets import Tip as Tip
     from cvflows.constraints.sets import make_set as make_set
+    from cvflows.maps.base import ActionMap as ActionMap
+    from cvflows.maps.fit import FitConfig as FitConfig
+    from cvflows.maps.fit import fit as fit
+    from cvflows.maps.polar import Polar as Polar
+    from cvflows.maps.quality import Quality as Quality
+    from cvflows.maps.quality import measure as measure
+    from cvflows.maps.triangular import box_spline as box_spline
+    from cvflows.maps.triangular import slice_map as slice_map
     from cvflows.tasks.base import Task as Task
     from cvflows.tasks.catalogue import task as task
 
@@ -44,6 +52,11 @@ _HOMES = {
         *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
         *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
     ),
+    "maps.base": ("ActionMap",),
+    "maps.fit": ("FitConfig", "fit"),
+    "maps.polar": ("Polar",),
+    "maps.quality": ("Quality", "measure"),
+    "maps.triangular": ("box_spline", "slice_map"),
     "tasks.base": ("Task",),
     "tasks.catalogue": ("task",),
 }

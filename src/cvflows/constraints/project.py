@@ -66,7 +66,7 @@ def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> 
             y = multipliers.solve_radial(inner * (1 + thickness), outer * (1 - thickness), a)
             anchor, solved = here.centre, jnp.full(a.shape[1], Outcome.EXACT)
         case Total(total=total):
-            y, anchor = multipliers.solve_total(total, a, here.low, here.high), here.centre
+            y, anchor = (multipliers.solve_total(total, start, here.low, here.high) for start in (a, here.centre))
             solved = jnp.full(a.shape[1], Outcome.EXACT)
         case _ if constraint.convex:
             y, anchor, solved = _project_convex(here, a)

@@ -67,8 +67,11 @@ Structure = Separable | Affine | Radial | Total | None
 def merge(parts: list[Structure]) -> Structure:
     """The structure of an intersection, None when its parts do not fit one form."""
     rest = [part for part in parts if not (isinstance(part, Separable) and not part.rows)]  # boxes have no rows
-    if len(rest) <= 1:
-        return (rest or parts)[0]
+    if len(rest) == 1:
+        boxed = len(parts) > 1 and isinstance(rest[0], Radial)  # the shell's own solver knows the action box only
+        return None if boxed else rest[0]
+    if not rest:
+        return parts[0]
     separable = [part for part in rest if isinstance(part, Separable)]
     affine = [part for part in rest if isinstance(part, Affine)]
     if len(rest) == len(affine):

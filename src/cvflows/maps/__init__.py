@@ -1,0 +1,1 @@
+"""Invertible maps from a simple latent to the allowed actions."""

@@ -1,0 +1,83 @@
+"""ActionMap: an invertible map from a latent to actions, for every context, with its log-determinant."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.errors import look_up
+
+CLIP = 3.0
+"""Gaussian latents are clipped at ±3: where an agent may act, and what counts as covered."""
+
+Vector = Float[Array, "dim"]
+Context = Float[Array, "context"]
+Mapped = tuple[Float[Array, "dim"], Float[Array, ""]]
+Base = Literal["normal", "uniform"]
+
+
+class ActionMap(eqx.Module):
+    """f(·, x) from latents to actions, one sample at a time; batch with `jax.vmap`.
+
+    `base` names the latent's distribution: "normal" is N(0, I), "uniform" is uniform on [-1,1]^d.
+    """
+
+    constraint: eqx.AbstractVar[AbstractConstraint]
+    base: eqx.AbstractVar[Base]
+
+    @abc.abstractmethod
+    def forward(self, latent: Vector, context: Context) -> Mapped:
+        """(action, log|det ∂action/∂latent|)."""
+
+    @abc.abstractmethod
+    def inverse(self, action: Vector, context: Context) -> Mapped:
+        """(latent, log|det ∂latent/∂action|)."""
+
+
+def as_base(name: str) -> Base:
+    """A known base distribution, or an error with the nearest name."""
+    bases: dict[str, Base] = {"normal": "normal", "uniform": "uniform"}
+    return look_up("base distribution", name, bases)
+
+
+def draw_latents(base: Base, key: PRNGKeyArray, count: int, dim: int) -> Float[Array, "count dim"]:
+    """Latents from the base distribution."""
+    if base == "normal":
+        return jax.random.normal(key, (count, dim))
+    return jax.random.uniform(key, (count, dim), minval=-1.0, maxval=1.0)
+
+
+def is_covered(base: Base, latent: Float[Array, "*batch dim"]) -> Array:
+    """Whether a latent lies in the support an agent uses: |â_i| ≤ 3 for a normal base, the box for a uniform one."""
+    return jnp.all(jnp.abs(latent) <= (CLIP if base == "normal" else 1.0), axis=-1)
+
+
+def log_base(base: Base, latent: Vector) -> Float[Array, ""]:
+    """Log-density of the base distribution."""
+    if base == "normal":
+        return -jnp.sum(latent**2) / 2 - len(latent) / 2 * math.log(2 * math.pi)
+    return jnp.asarray(-len(latent) * math.log(2.0))
+
+
+def to_box(base: Base, latent: Vector) -> Mapped:
+    """u ∈ (-1,1)^d, exactly uniform when the latent follows the base: erf(â/√2) for a normal one."""
+    if base == "uniform":
+        return latent, jnp.zeros(())
+    log_det = -jnp.sum(latent**2) / 2 + len(latent) / 2 * math.log(2 / math.pi)
+    return jax.lax.erf(latent / math.sqrt(2)), log_det
+
+
+def from_box(base: Base, u: Vector) -> Mapped:
+    """The latent of a point of the box."""
+    if base == "uniform":
+        return u, jnp.zeros(())
+    edge = 1 - 2.0**-23  # the last float32 below 1
+    latent = math.sqrt(2) * jax.lax.erf_inv(jnp.clip(u, -edge, edge))
+    return latent, -to_box(base, latent)[1]
