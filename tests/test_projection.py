@@ -140,7 +140,7 @@ def test_empty_sets_say_so_and_violate_least():
     assert np.all(worst[empty] <= least[empty] + 2e-3)
 
 
-@each(["R+L2", "R+D", "H+O+S", "R+T", "half-spaces", "sum", "user power"])
+@each(["R+L2", "R+D", "H+O+S", "half-spaces", "sum", "user power"])
 def test_derivative_matches_finite_differences(name):
     """In float64, with respect to the action and the context, wherever the projection is smooth."""
     case = CASES[name]
@@ -179,7 +179,7 @@ def test_reverse_mode_gradients_are_finite(name):
     np.testing.assert_allclose(gradients[1][inside], 2 * a[inside], rtol=1e-5)
 
 
-@each(["H+O+S", "R+D", "half-spaces"])
+@each(["H+O+S", "half-spaces"])
 def test_jit_vmap_and_single_samples_agree(name):
     case = CASES[name]
     x, a = case.draw(13, 8)
@@ -192,7 +192,7 @@ def test_jit_vmap_and_single_samples_agree(name):
 
 
 def test_large_batches_are_solved_in_chunks():
-    case = CASES["half-spaces"]
+    case = CASES["R+T"]
     x, a = case.draw(17, 300)
     whole = case.constraint.projection(x, a)
     np.testing.assert_allclose(whole.action[130:170], case.constraint.project(x[130:170], a[130:170]), atol=1e-3)
