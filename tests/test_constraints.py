@@ -21,7 +21,6 @@ def formula(name, x, a):
     """The tasks' sets written out again in numpy: (left side, bound) pairs that must satisfy left ≤ bound."""
     square = (a * a).sum()
     w, theta = x[: len(x) // 2], x[len(x) // 2 :]
-    total, spent = np.abs(x * a).sum if x.shape == a.shape else None, None
     match name:
         case "R+N":
             return []
@@ -32,10 +31,9 @@ def formula(name, x, a):
         case "H+D":
             return [(square, 1.5), (-square, -1.4)]
         case "R+O03" | "R+O10" | "R+O30" | "HC+O":
-            return [(total(), {"R+O03": 0.3, "R+O10": 1.0, "R+O30": 3.0, "HC+O": 20.0}[name])]
+            return [(np.abs(x * a).sum(), {"R+O03": 0.3, "R+O10": 1.0, "R+O30": 3.0, "HC+O": 20.0}[name])]
         case "R+M" | "H+M" | "W+M":
-            spent = np.maximum(x * a, 0).sum()
-            return [(spent, 1.0 if name == "R+M" else 10.0)]
+            return [(np.maximum(x * a, 0).sum(), 1.0 if name == "R+M" else 10.0)]
         case "H+O+S" | "W+O+S":
             return [(np.abs(w * a).sum(), 10.0), ((a**2 * np.sin(theta) ** 2).sum(), 0.1)]
         case "R+T":
