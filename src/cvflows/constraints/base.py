@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ class AbstractConstraint(abc.ABC):
     action_dim: int
     context_dim: int
     convex: bool
+    quadratic: ClassVar[bool] = False
+    """Whether every row is a polynomial of degree at most two in the action."""
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:

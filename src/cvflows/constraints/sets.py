@@ -159,6 +159,7 @@ class Ellipsoid(AbstractConstraint):
     middle: Sequence[float] | None = None
     context_dim = 0
     convex = True
+    quadratic = True
 
     def __post_init__(self) -> None:
         matrix = np.asarray(self.matrix, float)
@@ -192,6 +193,7 @@ class Tip(AbstractConstraint):
     action_dim = 2
     context_dim = 1
     convex = True
+    quadratic = True
 
     def __post_init__(self) -> None:
         _set(self, "bound", positive("bound", self.bound))

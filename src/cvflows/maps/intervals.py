@@ -1,70 +1,85 @@
-"""The feasible interval of one action entry when earlier ones are chosen and later ones are zero."""
+"""The feasible interval of one action entry, when earlier ones are chosen and later ones can still be completed."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
-from cvflows.constraints.structure import Row, Separable, as_separable
+from cvflows.constraints.structure import Row, Separable, Total, as_separable
+from cvflows.maps.rays import searched_exit
 
 Vector = Float[Array, "dim"]
 Scalar = Float[Array, ""]
+Index = int | Array
 KEEP = 1 - 2e-6
 """Share of the remaining room that is used, so that rounding does not spend more than there is."""
 LEAST = 1e-9
-HALVINGS = 26
+
+
+def is_sliceable(constraint: AbstractConstraint) -> bool:
+    """Whether one interval per entry is known to reach every feasible action.
+
+    True for rows that are all smallest at a = 0, for a single half-space, and for shares of a total.
+    """
+    match as_separable(constraint.structure(jnp.zeros(constraint.context_dim))):
+        case Separable(rows=rows, centred=centred):
+            return centred or (len(rows) == 1 and _is_half_space(rows[0]))
+        case Total():
+            return True
+    return False
 
 
 def feasible_interval(
-    constraint: AbstractConstraint, x: Float[Array, context], chosen: Vector, index: int
+    constraint: AbstractConstraint, x: Float[Array, context], chosen: Vector, index: Index
 ) -> tuple[Scalar, Scalar]:
-    """[low, high] such that (chosen_<index, t, 0…) is feasible for t in it; `chosen` must be zero from `index` on.
+    """[low, high] such that (chosen_<index, t, rest) is feasible for t in it and some `rest`.
 
-    Closed form for separable rows, bisection for any other set that keeps an action feasible when entries of it are set
-    to zero.
+    `chosen` must be zero from `index` on. A closed form where `is_sliceable`; otherwise bisection with `rest` zero,
+    for sets that keep an action feasible when entries of it are set to zero.
     """
     low, high = constraint.bounds(x)
-    structure = as_separable(constraint.structure(x))
-    if isinstance(structure, Separable):
-        ends = [_room(row, chosen, index) for row in structure.rows]
-    else:
-        ends = [_search(constraint, x, chosen, index)]
+    later = jnp.arange(len(chosen)) > index
+    match as_separable(constraint.structure(x)):
+        case Separable(rows=rows, centred=centred):
+            others = chosen if centred else _cheapest(rows[0], chosen, low, high, later)
+            ends = [_room(row, others, index) for row in rows]
+        case Total(total=total, margin=margin):
+            spent, inner = jnp.sum(chosen) - total, margin * 0.99
+            least, most = jnp.sum(jnp.where(later, low, 0)), jnp.sum(jnp.where(later, high, 0))
+            ends = [(spent + most + inner, -spent - least + inner)]
+        case _:
+            axis = jnp.zeros_like(chosen).at[index].set(1.0)
+            ends = [tuple(searched_exit(constraint, x, chosen, side, jnp.ones(())) * KEEP for side in (-axis, axis))]
+    first, last = low[index], high[index]
     for down, up in ends:
-        low = low.at[index].max(-down)
-        high = high.at[index].min(up)
-    return low[index], high[index]
+        first, last = jnp.maximum(first, -down), jnp.minimum(last, up)
+    return first, last
 
 
-def _room(row: Row, chosen: Vector, index: int) -> tuple[Scalar, Scalar]:
+def _is_half_space(row: Row) -> bool:
+    return row.absolute is None and row.quadratic is None
+
+
+def _cheapest(row: Row, chosen: Vector, low: Vector, high: Vector, later: Array) -> Vector:
+    """`chosen`, completed by the later entries that use a half-space's row least."""
+    assert row.linear is not None
+    return jnp.where(later, jnp.where(row.linear > 0, low, high), chosen)
+
+
+def _room(row: Row, others: Vector, index: Index) -> tuple[Scalar, Scalar]:
     """How far entry `index` may go down and up: the root of q t² + p t = room for p = s ± l."""
     kink, slope = (jnp.zeros(()) if field is None else field[index] for field in (row.absolute, row.linear))
-    room = jnp.maximum(-row.usage(chosen) * KEEP, LEAST)
+    room = -row.usage(others)
+    if _is_half_space(row):  # one side is free, and the other end may be below zero
+        edge = (room - (1 - KEEP) * (jnp.abs(room) + jnp.abs(row.bound))) / jnp.where(slope == 0, 1.0, slope)
+        return jnp.where(slope < 0, -edge, jnp.inf), jnp.where(slope > 0, edge, jnp.inf)
+    spare = jnp.maximum(room * KEEP, LEAST)
 
     def root(price: Scalar) -> Scalar:
         price = jnp.maximum(price, LEAST)
         if row.quadratic is None:
-            return room / price
-        return 2 * room / (price + jnp.sqrt(price * price + 4 * row.quadratic[index] * room))
+            return spare / price
+        return 2 * spare / (price + jnp.sqrt(price * price + 4 * row.quadratic[index] * spare))
 
     return root(kink - slope), root(kink + slope)
-
-
-def _search(
-    constraint: AbstractConstraint, x: Float[Array, context], chosen: Vector, index: int
-) -> tuple[Scalar, Scalar]:
-    """How far entry `index` may go down and up, by bisection on the rows."""
-
-    def reach(sign: float) -> Scalar:
-        def halve(_: Array, bracket: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
-            inside, outside = bracket
-            middle = (inside + outside) / 2
-            good = jnp.all(constraint.rows(x, chosen.at[index].set(sign * middle)) <= 0)
-            return jnp.where(good, middle, inside), jnp.where(good, outside, middle)
-
-        whole = jnp.all(constraint.rows(x, chosen.at[index].set(sign)) <= 0)
-        inside, _ = lax.fori_loop(0, HALVINGS, halve, (jnp.zeros(()), jnp.ones(())))
-        return jnp.where(whole, 1.0, jnp.maximum(inside * KEEP, LEAST))
-
-    return reach(-1.0), reach(1.0)

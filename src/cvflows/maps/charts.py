@@ -1,0 +1,176 @@
+"""Charts: coordinates y of the action space in which a map fills one interval after the other.
+
+| chart | interval of y_i | action | |
+|---|---|---|---|
+| `Extents` | how far the set reaches along axis i | a = y | feasibility is learned |
+| `Slices` | what stays feasible given y_<i | a = y | feasible by construction |
+| `Gauge` | how far the set reaches along axis i, from c | a = c + y·γ_B(y)/γ_C(y) | feasible by construction |
+
+γ_C is the set's Minkowski gauge about its centre c, γ_B that of the box of extents: the box is pulled onto the set ray by
+ray. See `spherical.py` for sets around a hole.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.columns import ColumnSet
+from cvflows.constraints.structure import Separable
+from cvflows.maps.base import Context, Mapped, Vector
+from cvflows.maps.intervals import Index, feasible_interval
+from cvflows.maps.rays import gauge
+
+Scalar = Float[Array, ""]
+Features = Float[Array, "_"]
+Frame = Any
+"""What a chart computes once per context."""
+
+
+class Chart(abc.ABC):
+    """Frozen, hashable coordinates of one constraint's actions."""
+
+    constraint: AbstractConstraint
+    certified: bool
+
+    @abc.abstractmethod
+    def frame(self, x: Context) -> Frame:
+        """What all entries share at this context."""
+
+    @abc.abstractmethod
+    def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
+        """Where y_index may lie, given y_<index (later entries of `y` are zero)."""
+
+    @abc.abstractmethod
+    def features(self, x: Context, frame: Frame, y: Vector, index: Index) -> Features:
+        """What the spline of entry `index` is told about the set, of one size for all entries."""
+
+    def to_action(self, x: Context, frame: Frame, y: Vector) -> Mapped:
+        """(action, log|det ∂a/∂y|)."""
+        return y, jnp.zeros(())
+
+    def from_action(self, x: Context, frame: Frame, action: Vector) -> Mapped:
+        """(y, log|det ∂y/∂a|)."""
+        return action, jnp.zeros(())
+
+    def folds(self, even: tuple[bool, ...]) -> tuple[int, ...]:
+        """How many mirror images each coordinate has: 2 where the set is even."""
+        return tuple(2 if entry else 1 for entry in even)
+
+
+@dataclass(frozen=True)
+class Extents(Chart):
+    """A box around the set: how far it reaches along its `axes`, or its bounds where that says little."""
+
+    constraint: AbstractConstraint
+    axes: bool = True
+    certified = False
+
+    def frame(self, x: Context) -> Frame:
+        zero = jnp.zeros(self.constraint.action_dim)
+        ends = [feasible_interval(self.constraint, x, zero, i) for i in range(len(zero))]
+        if not self.axes:
+            ends = list(zip(*self.constraint.bounds(x), strict=True))
+        tips = jnp.concatenate([jnp.diag(jnp.stack(end)) for end in zip(*ends, strict=True)])
+        rows = jax.vmap(lambda tip: shown_rows(self.constraint, x, tip))(tips).ravel()
+        return jnp.stack([low for low, _ in ends]), jnp.stack([high for _, high in ends]), rows
+
+    def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
+        return frame[0][index], frame[1][index]
+
+    def features(self, x: Context, frame: Frame, y: Vector, index: Index) -> Features:
+        here = [y, *(y.at[index].set(end[index]) for end in frame[:2])]
+        rows = jnp.concatenate([shown_rows(self.constraint, x, a) for a in here])
+        return jnp.concatenate([*frame, rows, room(rows)])
+
+
+@dataclass(frozen=True)
+class Slices(Chart):
+    """The feasible interval of each entry."""
+
+    constraint: AbstractConstraint
+    certified = True
+
+    def frame(self, x: Context) -> Frame:
+        return Extents(self.constraint).frame(x)
+
+    def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
+        return feasible_interval(self.constraint, x, y, index)
+
+    def features(self, x: Context, frame: Frame, y: Vector, index: Index) -> Features:
+        rows = shown_rows(self.constraint, x, y)
+        return jnp.concatenate([*frame, rows, room(rows)])
+
+
+@dataclass(frozen=True)
+class Gauge(Chart):
+    """Rays from an inner point: for sets that are star-shaped about it, convex ones first of all.
+
+    `anchored` computes an inner point for every context, where the constraint's own centre may lie outside.
+    """
+
+    constraint: AbstractConstraint
+    anchored: bool = False
+    certified = True
+
+    @property
+    def at_zero(self) -> bool:
+        """Whether the centre is the origin in every context."""
+        structure = self.constraint.structure(jnp.zeros(self.constraint.context_dim))
+        return isinstance(structure, Separable) and structure.centred and not self.anchored
+
+    def frame(self, x: Context) -> Frame:
+        if self.at_zero:
+            centre = jnp.zeros(self.constraint.action_dim)
+        elif self.anchored:
+            centre = lax.stop_gradient(ColumnSet.at(self.constraint, x[:, None]).find_anchor()[:, 0])
+        else:
+            centre = self.constraint.centre(x)
+        axes = jnp.eye(len(centre))
+        reach = [jnp.stack([1 / self._gauge(x, centre, side * axis) for axis in axes]) for side in (-1, 1)]
+        return centre, -reach[0], reach[1]
+
+    def _gauge(self, x: Context, centre: Vector, v: Vector) -> Scalar:
+        return jnp.maximum(gauge(self.constraint, x, centre, v, at_zero=self.at_zero), 1e-9)
+
+    def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
+        return frame[1][index], frame[2][index]
+
+    def _ratio(self, x: Context, frame: Frame, v: Vector) -> Scalar:
+        """γ_C(v)/γ_B(v), a little more than it is, so that rounding does not step out."""
+        centre, low, high = frame
+        box = jnp.max(jnp.maximum(v / high, v / low))
+        return jnp.where(box > 0, self._gauge(x, centre, v) / jnp.maximum(box, 1e-30), 1.0) * (1 + 4e-6)
+
+    def to_action(self, x: Context, frame: Frame, y: Vector) -> Mapped:
+        ratio = self._ratio(x, frame, y)
+        return frame[0] + y / ratio, -len(y) * jnp.log(ratio)
+
+    def from_action(self, x: Context, frame: Frame, action: Vector) -> Mapped:
+        v = action - frame[0]
+        ratio = self._ratio(x, frame, v)
+        return v * ratio, len(v) * jnp.log(ratio)
+
+    def features(self, x: Context, frame: Frame, y: Vector, index: Index) -> Features:
+        centre, low, high = frame
+        here = [y, *(y.at[index].set(end[index]) for end in (low, high))]
+        ratios = jnp.stack([jnp.log(self._ratio(x, frame, v)) for v in here])
+        rows = jnp.concatenate([shown_rows(self.constraint, x, centre + v) for v in here])
+        return jnp.concatenate([centre, low, high, ratios, rows, room(rows)])
+
+
+def shown_rows(constraint: AbstractConstraint, x: Context, a: Vector) -> Features:
+    """Rows in a range that a network likes."""
+    return jnp.clip(constraint.rows(x, a), -3.0, 3.0)
+
+
+def room(rows: Features) -> Features:
+    """√ of the room left: what a quadratic row's interval grows with."""
+    return jnp.sqrt(jnp.maximum(-rows, 0) + 1e-4)

@@ -1,0 +1,138 @@
+"""Which map for which set: every kind by name, and `auto`, which certifies where the set allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.structure import Radial
+from cvflows.errors import ArgumentError, look_up
+from cvflows.maps.base import ActionMap
+from cvflows.maps.charts import Chart, Extents, Gauge, Slices
+from cvflows.maps.coupling import RealNVP, SplineCoupling
+from cvflows.maps.intervals import is_sliceable
+from cvflows.maps.rays import gauge
+from cvflows.maps.spherical import Shells, Surroundings, find_radii, is_shell
+from cvflows.maps.splines import SplineMap, typical_sizes
+from cvflows.maps.symmetry import find_symmetry
+
+PROBES = 256
+Maker = Callable[..., ActionMap]
+
+
+def make_map(
+    kind: str, constraint: AbstractConstraint, contexts: ContextDistribution, *, seed: int = 0, **options: Any
+) -> ActionMap:
+    """An unfitted map of a named kind: `make_map("auto", task.constraint, task.contexts)`.
+
+    **Arguments:**
+
+    - `kind`: `boxspline` and `realnvp` learn the set from its violation; `coupling` is the former with couplings;
+      `slice`, `gauge` and `shell` are feasible by construction; `auto` takes the first of these that fits.
+    - `contexts`: p_S; scales, symmetries and radii are read off its samples and the constraint's rows.
+    - `options`: of the map's class, such as `base="uniform"`, `splines=False`, `bins`, `width`.
+    """
+    if contexts.size != constraint.context_dim:
+        raise ArgumentError("contexts", f"{constraint.context_dim} entries, the context_dim", contexts.size)
+    return look_up("map", kind, KINDS)(constraint, contexts, key=jax.random.key(seed), **options)
+
+
+def kind_for(constraint: AbstractConstraint) -> str:
+    """The certified kind that suits the set best, `boxspline` where there is none."""
+    if is_sliceable(constraint):
+        return "slice"
+    if is_shell(constraint):
+        return "shell"
+    return "gauge" if constraint.convex else "boxspline"
+
+
+def _auto(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    return KINDS[kind_for(constraint)](constraint, contexts, **options)
+
+
+def _on_chart(chart: Chart, contexts: ContextDistribution, **options: Any) -> SplineMap:
+    return SplineMap(chart, find_symmetry(chart.constraint, contexts), typical_sizes(contexts), **options)
+
+
+def _box_spline(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    radii = find_radii(constraint, contexts)
+    if radii is not None:  # thin shells want fine bins
+        return _on_chart(Surroundings(constraint, *radii), contexts, **{"bins": 12, "least": 1e-4, **options})
+    return _on_chart(_extents(constraint, contexts), contexts, **options)
+
+
+def _coupling(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    radii = find_radii(constraint, contexts)
+    chart = _extents(constraint, contexts) if radii is None else Surroundings(constraint, *radii)
+    return SplineCoupling(chart, find_symmetry(constraint, contexts), typical_sizes(contexts), **options)
+
+
+def _slice(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    if not is_sliceable(constraint) and not shrinks_to_zero(constraint, contexts):
+        expected = "a set that keeps its actions when entries are set to zero, a half-space or a total (try `gauge`)"
+        raise ArgumentError("constraint", expected, constraint)
+    return _on_chart(Slices(constraint), contexts, **options)
+
+
+def _gauge(
+    constraint: AbstractConstraint, contexts: ContextDistribution, *, star_shaped: bool = False, **options: Any
+) -> ActionMap:
+    hollow = isinstance(constraint.structure(jnp.zeros(constraint.context_dim)), Radial)
+    if hollow or not (constraint.convex or star_shaped):
+        expected = "a convex set, or `star_shaped=True` if every ray from its centre leaves it once"
+        raise ArgumentError("constraint", expected, constraint)
+    x = contexts.sample(jax.random.key(0), PROBES)
+    worst = jax.jit(jax.vmap(lambda x: jnp.max(constraint.rows(x, constraint.centre(x)), initial=-1.0)))(x)
+    thin = float(jnp.max(worst)) >= 0
+    if thin and not constraint.convex:
+        raise ArgumentError("constraint", "a `centre` inside the set in every context", np.asarray(x)[worst.argmax()])
+    return _on_chart(Gauge(constraint, anchored=thin), contexts, **options)
+
+
+def _shell(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    return _on_chart(Shells(constraint), contexts, **options)
+
+
+def _real_nvp(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
+    return RealNVP(constraint, typical_sizes(contexts), **options)
+
+
+KINDS: dict[str, Maker] = {
+    "auto": _auto,
+    "boxspline": _box_spline,
+    "coupling": _coupling,
+    "realnvp": _real_nvp,
+    "slice": _slice,
+    "gauge": _gauge,
+    "shell": _shell,
+}
+
+
+def _extents(constraint: AbstractConstraint, contexts: ContextDistribution) -> Extents:
+    return Extents(constraint, axes=is_sliceable(constraint) or shrinks_to_zero(constraint, contexts))
+
+
+def shrinks_to_zero(constraint: AbstractConstraint, contexts: ContextDistribution) -> bool:
+    """Whether actions at the set's edge stay feasible when an entry is set to zero, tried on random rays."""
+    dim = constraint.action_dim
+    keys = jax.random.split(jax.random.key(0))
+    x = contexts.sample(keys[0], PROBES)
+    rays = jax.random.normal(keys[1], (PROBES, dim))
+    if not bool(jnp.all(constraint.contains(x, jnp.zeros((PROBES, dim))))):
+        return False
+
+    @jax.jit
+    @jax.vmap
+    def stays(x: jax.Array, ray: jax.Array) -> jax.Array:
+        zero = jnp.zeros(dim)
+        edge = ray / gauge(constraint, x, zero, ray, at_zero=False)
+        rows = jax.vmap(lambda keep: constraint.rows(x, edge * keep))(1 - jnp.eye(dim))
+        return jnp.all(rows <= 1e-4)
+
+    return bool(jnp.all(stays(x, rays)))
