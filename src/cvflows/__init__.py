@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from cvflows.maps.base import ActionMap as ActionMap
     from cvflows.maps.fit import FitConfig as FitConfig
     from cvflows.maps.fit import fit as fit
-    from cvflows.maps.polar import Polar as Polar
+    from cvflows.maps.fit import fit_to_samples as fit_to_samples
+    from cvflows.maps.kinds import make_map as make_map
     from cvflows.maps.quality import Quality as Quality
     from cvflows.maps.quality import measure as measure
-    from cvflows.maps.triangular import box_spline as box_spline
-    from cvflows.maps.triangular import slice_map as slice_map
+    from cvflows.maps.store import load_map as load_map
+    from cvflows.maps.store import save_map as save_map
     from cvflows.tasks.base import Task as Task
     from cvflows.tasks.catalogue import task as task
 
@@ -53,10 +54,10 @@ _HOMES = {
         *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
     ),
     "maps.base": ("ActionMap",),
-    "maps.fit": ("FitConfig", "fit"),
-    "maps.polar": ("Polar",),
+    "maps.fit": ("FitConfig", "fit", "fit_to_samples"),
+    "maps.kinds": ("make_map",),
     "maps.quality": ("Quality", "measure"),
-    "maps.triangular": ("box_spline", "slice_map"),
+    "maps.store": ("load_map", "save_map"),
     "tasks.base": ("Task",),
     "tasks.catalogue": ("task",),
 }

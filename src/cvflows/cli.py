@@ -74,11 +74,53 @@ def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: in
     return None
 
 
+def fit(
+    task: tyro.conf.Positional[str],
+    map: str = "auto",
+    seed: int = 0,
+    steps: int = 3000,
+    out: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Fit a map from latents to the allowed actions of a task, and save it with a picture.
+
+    Args:
+        task: Name of the task, as `cvflows tasks` lists it.
+        map: boxspline, coupling or realnvp (learned from the violation); slice, gauge or shell (certified); or auto,
+            which takes a certified one where the set allows it.
+        seed: Seed of the fit.
+        steps: Gradient steps.
+        out: Folder for the map, by default maps/TASK.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.tasks.catalogue import task as find_task
+
+    found = find_task(task)
+    from cvflows.maps.fit import FitConfig
+    from cvflows.reports.map_figure import draw_map
+    from cvflows.runs.fitting import fit_task, save_report
+    from cvflows.terminal import fit_progress
+
+    folder = out or Path("maps") / found.name
+    config = FitConfig(steps=steps, seed=seed, check_every=max(1, min(250, steps // 4)))
+    with fit_progress(f"fitting {found.name}", steps) as progress:
+        report = fit_task(found, map, config, progress=progress)
+    save_report(report, folder)
+    picture = draw_map(report.fitted.map, found, report.fitted.checks, folder / "map.png", seed=seed)
+    figures = {**report.as_json(), "out": str(folder), "picture": str(picture)}
+    if json:
+        return _print_json(figures)
+    from cvflows.terminal import print_fit
+
+    print_fit(figures)
+    return None
+
+
 def _print_json(value: Any) -> None:
     print(json_module.dumps(value, ensure_ascii=False, indent=2))
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"tasks": tasks, "draw": draw}
+COMMANDS: dict[str, Callable[..., Any]] = {"tasks": tasks, "draw": draw, "fit": fit}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -24,6 +24,13 @@ class ConstraintFunctionError(CVFlowsError, ValueError):
     """A constraint function cannot be used: untraceable, wrong shape, or blind to the action."""
 
 
+class StoreError(CVFlowsError, OSError):
+    """A file is missing, damaged, foreign, or cannot be written."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(f"{path} {problem}")
+
+
 class UnknownNameError(CVFlowsError, LookupError):
     """A name that is not in the catalogue it was looked up in."""
 

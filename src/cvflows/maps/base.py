@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -39,6 +39,10 @@ class ActionMap(eqx.Module):
     @abc.abstractmethod
     def inverse(self, action: Vector, context: Context) -> Mapped:
         """(latent, log|det ∂latent/∂action|)."""
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Keyword arguments, ready for JSON, that make a map of the same shape again."""
 
 
 def as_base(name: str) -> Base:

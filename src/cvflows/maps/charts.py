@@ -6,8 +6,8 @@
 | `Slices` | what stays feasible given y_<i | a = y | feasible by construction |
 | `Gauge` | how far the set reaches along axis i, from c | a = c + y·γ_B(y)/γ_C(y) | feasible by construction |
 
-γ_C is the set's Minkowski gauge about its centre c, γ_B that of the box of extents: the box is pulled onto the set ray by
-ray. See `spherical.py` for sets around a hole.
+γ_C is the set's Minkowski gauge about its centre c, γ_B that of the box of extents: the box is pulled onto the set ray
+by ray. See `spherical.py` for sets around a hole.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from cvflows.maps.rays import gauge
 
 Scalar = Float[Array, ""]
 Features = Float[Array, "_"]
+LEAK = 0.0045
+"""Share of the soft target's mass outside the set that the automatic penalty aims at."""
 Frame = Any
 """What a chart computes once per context."""
 
@@ -39,6 +41,7 @@ class Chart(abc.ABC):
 
     constraint: AbstractConstraint
     certified: bool
+    leak: float = LEAK
 
     @abc.abstractmethod
     def frame(self, x: Context) -> Frame:

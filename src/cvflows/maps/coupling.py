@@ -11,18 +11,20 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flowjax.bijections import AbstractBijection, Chain, Coupling, Flip, RationalQuadraticSpline
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
 from cvflows.maps.charts import Chart
+from cvflows.maps.networks import make_mlp
 from cvflows.maps.splines import scaled_context
 from cvflows.maps.symmetry import Symmetry
 
 
 class AffineCoupling(eqx.Module):
-    """z₂ ← (z₂ - t)·exp(-s), with s = factor·tanh(net_s(z₁, x)) and t = net_t(z₁, x); `first` tells which part is z₁."""
+    """z₂ ← (z₂ - t)·exp(-s), s = factor·tanh(net_s(z₁, x)), t = net_t(z₁, x); z₁ is the `first` part or the last."""
 
     nets: tuple[eqx.nn.MLP, ...]
     first: bool = eqx.field(static=True)
@@ -56,6 +58,10 @@ class RealNVP(ActionMap):
     constraint: AbstractConstraint = eqx.field(static=True)
     base: Base = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
+    layers: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    joint: bool = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
     couplings: tuple[AffineCoupling, ...]
 
     def __init__(
@@ -68,21 +74,21 @@ class RealNVP(ActionMap):
         width: int = 256,
         joint: bool = False,
         factor: float = 1.0,
-        key: PRNGKeyArray,
+        seed: int = 0,
     ) -> None:
         self.constraint, self.base, self.scale = constraint, as_base(base), tuple(scale)
+        self.layers, self.width, self.joint, self.factor = layers, width, joint, factor
         dim, split = constraint.action_dim, constraint.action_dim // 2
         couplings = []
-        for index, own in enumerate(jax.random.split(key, layers)):
+        rng = np.random.default_rng(seed)
+        for index in range(layers):
             first = index % 2 == 0
             kept = split if first else dim - split
             if kept == dim:
                 continue  # with a single entry only every other layer has something to transform
             sizes = [2 * (dim - kept)] if joint else [dim - kept] * 2
-            nets = tuple(
-                eqx.nn.MLP(kept + constraint.context_dim, size, width, 2, activation=_leaky, key=net_key)
-                for size, net_key in zip(sizes, jax.random.split(own, len(sizes)), strict=True)
-            )
+            seen = kept + constraint.context_dim
+            nets = tuple(make_mlp(rng, seen, size, width, activation=_leaky) for size in sizes)
             couplings.append(AffineCoupling(nets, first, split, factor))
         self.couplings = tuple(couplings)
 
@@ -104,14 +110,21 @@ class RealNVP(ActionMap):
             log_det = log_det + jnp.sum(scale)
         return z, log_det
 
+    def settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("scale", "base", "layers", "width", "joint", "factor")}
+
 
 class SplineCoupling(ActionMap):
     """Spline couplings on the box, then a chart whose intervals do not depend on earlier entries."""
 
+    constraint: AbstractConstraint = eqx.field(static=True)
     chart: Chart = eqx.field(static=True)
     base: Base = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
     symmetry: Symmetry = eqx.field(static=True)
+    layers: int = eqx.field(static=True)
+    bins: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
     flow: AbstractBijection
 
     def __init__(
@@ -124,14 +137,15 @@ class SplineCoupling(ActionMap):
         layers: int = 4,
         bins: int = 8,
         width: int = 64,
-        key: PRNGKeyArray,
+        seed: int = 0,
     ) -> None:
         self.chart, self.symmetry, self.scale, self.base = chart, symmetry, tuple(scale), as_base(base)
+        self.constraint, self.layers, self.bins, self.width = chart.constraint, layers, bins, width
         dim = chart.constraint.action_dim
         zeros = jnp.zeros(chart.constraint.context_dim)
         seen = jax.eval_shape(lambda x: self._condition(x, chart.frame(x)), zeros).shape[0]
         steps: list[AbstractBijection] = []
-        for own in jax.random.split(key, layers):
+        for own in jax.random.split(jax.random.key(seed), layers):
             coupling = Coupling(
                 own,
                 transformer=RationalQuadraticSpline(knots=bins - 1, interval=1),
@@ -142,12 +156,8 @@ class SplineCoupling(ActionMap):
                 nn_depth=2,
                 nn_activation=jax.nn.silu,
             )
-            steps += [coupling, Flip((dim,))]
+            steps += [coupling, Flip(shape=(dim,))]  # type: ignore[call-arg]
         self.flow = Chain(steps)
-
-    @property
-    def constraint(self) -> AbstractConstraint:  # type: ignore[override]
-        return self.chart.constraint
 
     def _condition(self, x: Context, frame: Any) -> Float[Array, _]:
         return jnp.concatenate([scaled_context(x, self.scale), *jax.tree.leaves(frame), jnp.ones(1)])
@@ -173,6 +183,9 @@ class SplineCoupling(ActionMap):
         u, flow_log_det = self.flow.inverse_and_log_det(2 * (y - low) / (high - low) - 1, self._condition(x, frame))
         latent, base_log_det = from_box(self.base, u)
         return latent, log_det + flow_log_det + base_log_det - jnp.sum(jnp.log((high - low) / 2))
+
+    def settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("scale", "base", "layers", "bins", "width")}
 
 
 def _leaky(value: Array) -> Array:

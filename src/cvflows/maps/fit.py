@@ -1,15 +1,18 @@
-"""Fitting a map to its constraint from the violation signal alone (reverse KL), deterministic in its seed.
+"""Fitting a map: from the violation signal alone (reverse KL), or to feasible samples (maximum likelihood).
 
-    J(ψ) = E_{x ~ p_S, â ~ base} [ λ·CV(f_ψ(â, x), x) - log|det ∂f_ψ/∂â| ]
+    fit:            J(ψ) = E_{x ~ p_S, â ~ base} [ λ·CV(f_ψ(â, x), x) - log|det ∂f_ψ/∂â| ]
+    fit_to_samples: J(ψ) = -E_{x, a feasible} [ log base(f_ψ⁻¹(a, x)) + log|det ∂f_ψ⁻¹/∂a| ]
 
-For a map that is feasible by construction CV is zero and only the entropy term is left.
+For a map that is feasible by construction CV is zero and only the entropy term is left. Both are deterministic in the
+seed, and run in jitted blocks of steps between which progress is told and the map may be checked.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,41 +24,100 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.errors import ArgumentError, dimension, positive
-from cvflows.maps.base import ActionMap, draw_latents
+from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive
+from cvflows.maps.base import ActionMap, draw_latents, log_base
+from cvflows.maps.charts import Chart
+from cvflows.maps.checks import check_fittable
+from cvflows.maps.penalty import penalty_for_leak
+from cvflows.maps.quality import Probe
+
+BLOCK = 50
+"""Steps between two looks at the outside world."""
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    """How to fit: λ grows geometrically from 1 to `penalty` over `anneal` of the steps, then stays."""
+    """How to fit.
+
+    - `penalty`: λ in the end; None derives it from the set, see `penalty.py`. It grows geometrically from 1 over
+      `anneal` of the steps, or is constant when `anneal` is 0.
+    - `margin`: how much smaller than C(x) the trained set is, in units of its rows.
+    - `decay`: warm-up, then flat for 30 % of the steps, then cosine to 0; False keeps the rate.
+    - `check_every`: steps between checks of accuracy and recall, 0 for none; with `target_accuracy` and `target_recall`
+      training ends as soon as both hold.
+    - `allow_empty`: share of contexts that may leave no action.
+    """
 
     steps: int = 3000
     batch: int = 512
-    learning_rate: float = 2e-3
-    penalty: float = 1000.0
+    learning_rate: float = 5e-3
+    penalty: float | None = None
     anneal: float = 0.75
     margin: float = 0.0
     gradient_clip: float = 5.0
+    decay: bool = True
+    check_every: int = 0
+    target_accuracy: float | None = None
+    target_recall: float | None = None
+    allow_empty: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
         dimension("steps", self.steps)
         dimension("batch", self.batch)
-        for name in ("learning_rate", "penalty", "gradient_clip"):
+        dimension("check_every", self.check_every, least=0)
+        for name in ("learning_rate", "gradient_clip"):
             positive(name, getattr(self, name))
-        if not 0 <= self.anneal <= 1:
-            raise ArgumentError("anneal", "a share in [0, 1]", self.anneal)
+        if self.penalty is not None:
+            positive("penalty", self.penalty)
+        for name in ("anneal", "margin", "target_accuracy", "target_recall", "allow_empty"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= 1:
+                raise ArgumentError(name, "a number in [0, 1]", value)
+        if (self.target_accuracy or self.target_recall) and not self.check_every:
+            raise ArgumentError("check_every", "at least 1 when a target is set", self.check_every)
+
+    @classmethod
+    def paper(cls, **changes: Any) -> FitConfig:
+        """The paper's: constant λ = 1000, Adam at 1e-5 without decay, batches of 256, gradients clipped at 0.1."""
+        settings = {
+            "steps": 500_000,
+            "batch": 256,
+            "learning_rate": 1e-5,
+            "penalty": 1000.0,
+            "anneal": 0.0,
+            "gradient_clip": 0.1,
+            "decay": False,
+        }
+        return cls(**{**settings, **changes})
+
+
+class Check(NamedTuple):
+    """What a check during the fit saw."""
+
+    step: int
+    loss: float
+    accuracy: float
+    recall: float
 
 
 class Fitted(NamedTuple):
-    """The fitted map, the loss at every step, and the seconds spent without compilation."""
+    """The fitted map, the loss at every step, the checks, seconds spent without compilation, the λ used."""
 
     map: Any
     losses: np.ndarray
+    checks: tuple[Check, ...]
     seconds: float
+    penalty: float
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps taken: fewer than asked for when the targets were met early."""
+        return len(self.losses)
 
 
-Progress = Callable[[int, float], None]
+Progress = Callable[[int, float, Check | None], None]
+Objective = Callable[[Any, PRNGKeyArray, Float[Array, ""]], Float[Array, ""]]
 
 
 def fit(
@@ -64,41 +126,44 @@ def fit(
     config: FitConfig | None = None,
     *,
     progress: Progress | None = None,
-    chunk: int = 100,
 ) -> Fitted:
-    """Minimise J by Adam; `progress(step, loss)` is called after every `chunk` of steps."""
+    """Minimise the reverse KL; `progress(step, loss, last_check)` is called after every block of steps."""
     config = config or FitConfig()
-    if contexts.size != map_.constraint.context_dim:
-        raise ArgumentError("contexts", f"{map_.constraint.context_dim} entries, the context_dim", contexts.size)
-    parameters, rest = eqx.partition(map_, eqx.is_inexact_array)
-    optimiser = _optimiser(config)
+    check_fittable(map_, contexts, allow_empty=config.allow_empty)
+    if config.penalty is None:
+        leak = getattr(map_, "chart", Chart).leak
+        learned = has_violations_to_learn(map_)
+        config = replace(config, penalty=penalty_for_leak(map_.constraint, contexts, leak) if learned else 1.0)
 
-    def advance(state: tuple[Any, Any], step: Array) -> tuple[tuple[Any, Any], Float[Array, ""]]:
-        parameters, memory = state
-        key = jax.random.fold_in(jax.random.key(config.seed), step)
-        weight = config.penalty ** jnp.minimum(step / max(config.anneal * config.steps, 1.0), 1.0)
+    def objective(map_: ActionMap, key: PRNGKeyArray, weight: Float[Array, ""]) -> Float[Array, ""]:
+        return reverse_kl(map_, contexts, key, config, weight)
 
-        def objective(parameters: Any) -> Float[Array, ""]:
-            return reverse_kl(eqx.combine(parameters, rest), contexts, key, config, weight)
+    return _descend(map_, objective, contexts, config, progress)
 
-        loss, gradient = jax.value_and_grad(objective)(parameters)
-        updates, memory = optimiser.update(gradient, memory, parameters)
-        return (optax.apply_updates(parameters, updates), memory), loss
 
-    run = jax.jit(lambda state, steps: jax.lax.scan(advance, state, steps))
-    state = (parameters, optimiser.init(parameters))
-    losses, spent = [], 0.0
-    compiled = run.lower(state, jnp.arange(chunk)).compile()
-    for start in range(0, config.steps - config.steps % chunk, chunk):
-        began = time.perf_counter()
-        state, loss = compiled(state, jnp.arange(start, start + chunk))
-        losses.append(np.asarray(loss))
-        spent += time.perf_counter() - began
-        if not np.isfinite(losses[-1]).all():
-            raise ArgumentError("constraint", "finite values and gradients", f"NaN in the loss by step {start + chunk}")
-        if progress is not None:
-            progress(start + chunk, float(losses[-1].mean()))
-    return Fitted(eqx.combine(state[0], rest), np.concatenate(losses), spent)
+def fit_to_samples(
+    map_: ActionMap,
+    contexts: ContextDistribution,
+    samples: tuple[Float[Array, "count context"], Float[Array, "count dim"]],
+    config: FitConfig | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Maximise the likelihood of feasible pairs (x, a), drawn in batches; a uniform base is softened as FlowPG does."""
+    config = replace(config or FitConfig(), penalty=1.0)
+    x, actions = (jnp.asarray(array) for array in samples)
+
+    def objective(map_: ActionMap, key: PRNGKeyArray, weight: Float[Array, ""]) -> Float[Array, ""]:
+        chosen = jax.random.randint(key, (config.batch,), 0, len(x))
+        return -jnp.mean(jax.vmap(lambda a, x: _log_likelihood(map_, a, x))(actions[chosen], x[chosen]))
+
+    return _descend(map_, objective, contexts, config, progress)
+
+
+def has_violations_to_learn(map_: ActionMap) -> bool:
+    """Whether the map can leave the set at all."""
+    chart = getattr(map_, "chart", None)
+    return chart is None or not chart.certified
 
 
 def reverse_kl(
@@ -108,24 +173,102 @@ def reverse_kl(
     context_key, latent_key = jax.random.split(key)
     x = contexts.sample(context_key, config.batch)
     latents = draw_latents(map_.base, latent_key, config.batch, map_.constraint.action_dim)
+    learned = has_violations_to_learn(map_)
 
     def sample(latent: Array, x: Array) -> Float[Array, ""]:
         action, log_det = map_.forward(latent, x)
+        if not learned:
+            return -log_det
         violation = jnp.sum(jnp.maximum(all_rows(map_.constraint, x, action) + config.margin, 0))
         return weight * violation - log_det
 
     return jnp.mean(jax.vmap(sample)(latents, x))
 
 
+def _log_likelihood(map_: ActionMap, action: Array, x: Array) -> Float[Array, ""]:
+    latent, log_det = map_.inverse(action, x)
+    if map_.base == "uniform":
+        outside = jnp.sum(jnp.maximum(jnp.abs(latent) - 1, 0))
+        return log_det - outside / 1e-4  # FlowPG's mollified box: log-density falls steeply outside
+    return log_base(map_.base, latent) + log_det
+
+
+def _descend(
+    map_: ActionMap,
+    objective: Objective,
+    contexts: ContextDistribution,
+    config: FitConfig,
+    progress: Progress | None,
+) -> Fitted:
+    """Adam on `objective(map, key, λ)`, block after block."""
+    parameters, rest = eqx.partition(map_, eqx.is_inexact_array)
+    optimiser = _optimiser(config)
+    penalty = config.penalty or 1.0
+
+    def advance(root: Array, state: tuple[Any, Any], step: Array) -> tuple[tuple[Any, Any], Float[Array, ""]]:
+        parameters, memory = state
+        key = jax.random.fold_in(root, step)
+        grown = jnp.minimum(step / (config.anneal * config.steps), 1.0) if config.anneal else 1.0
+        weight = jnp.asarray(penalty**grown)
+        loss, gradient = jax.value_and_grad(lambda p: objective(eqx.combine(p, rest), key, weight))(parameters)
+        updates, memory = optimiser.update(gradient, memory, parameters)
+        return (optax.apply_updates(parameters, updates), memory), loss
+
+    def run_block(root: Array, state: tuple[Any, Any], steps: Array) -> tuple[tuple[Any, Any], Array]:
+        return jax.lax.scan(partial(advance, root), state, steps)
+
+    root = jax.random.key(config.seed)  # an argument, so that seeds share a compilation cache
+    state, compiled = (parameters, optimiser.init(parameters)), {}
+    probe = Probe(map_, contexts, latents=16_384, context_count=64) if config.check_every else None
+    losses: list[np.ndarray] = []
+    checks: list[Check] = []
+    spent, step = 0.0, 0
+    while step < config.steps and jax.tree.leaves(parameters):
+        stop = min(step + BLOCK, config.steps, _next(step, config.check_every))
+        if stop - step not in compiled:
+            compiled[stop - step] = jax.jit(run_block).lower(root, state, jnp.arange(step, stop)).compile()
+        began = time.perf_counter()
+        state, loss = compiled[stop - step](root, state, jnp.arange(step, stop))
+        losses.append(np.asarray(loss))
+        spent += time.perf_counter() - began
+        step = stop
+        if not np.isfinite(losses[-1]).all():
+            raise ConstraintFunctionError(
+                f"the loss became NaN by step {step}: the map or its constraint gives no finite value or gradient there"
+            )
+        if probe is not None and step % config.check_every == 0:
+            seen = probe(eqx.combine(state[0], rest))
+            checks.append(Check(step, float(losses[-1].mean()), seen.accuracy, seen.recall))
+        if progress is not None:
+            progress(step, float(losses[-1].mean()), checks[-1] if checks else None)
+        if checks and checks[-1].step == step and _reached(checks[-1], config):
+            break
+    done = np.concatenate(losses) if losses else np.zeros(0)
+    return Fitted(eqx.combine(state[0], rest), done, tuple(checks), spent, penalty)
+
+
+def _next(step: int, every: int) -> int:
+    """The next step at which a check is due."""
+    return (step // every + 1) * every if every else 10**9
+
+
+def _reached(check: Check, config: FitConfig) -> bool:
+    targets = (config.target_accuracy, check.accuracy), (config.target_recall, check.recall)
+    asked = [(target, value) for target, value in targets if target is not None]
+    return bool(asked) and all(value >= target for target, value in asked)
+
+
 def _optimiser(config: FitConfig) -> optax.GradientTransformation:
-    """Adam with a short warm-up, flat for 30 %, then cosine to zero."""
-    flat, warm = int(0.3 * config.steps), min(100, config.steps // 10)
-    schedule = optax.join_schedules(
-        [
-            optax.linear_schedule(0.0, config.learning_rate, max(warm, 1)),
-            optax.constant_schedule(config.learning_rate),
-            optax.cosine_decay_schedule(config.learning_rate, max(config.steps - flat, 1)),
-        ],
-        [warm, max(flat, warm + 1)],
-    )
+    """Adam with clipped gradients and, unless `decay` is off, a short warm-up, a plateau and a cosine to zero."""
+    schedule: Any = config.learning_rate
+    if config.decay:
+        flat, warm = int(0.3 * config.steps), min(100, config.steps // 10)
+        schedule = optax.join_schedules(
+            [
+                optax.linear_schedule(0.0, config.learning_rate, max(warm, 1)),
+                optax.constant_schedule(config.learning_rate),
+                optax.cosine_decay_schedule(config.learning_rate, max(config.steps - flat, 1)),
+            ],
+            [warm, max(flat, warm + 1)],
+        )
     return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(schedule, b2=0.99))

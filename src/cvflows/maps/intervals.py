@@ -50,7 +50,8 @@ def feasible_interval(
             ends = [(spent + most + inner, -spent - least + inner)]
         case _:
             axis = jnp.zeros_like(chosen).at[index].set(1.0)
-            ends = [tuple(searched_exit(constraint, x, chosen, side, jnp.ones(())) * KEEP for side in (-axis, axis))]
+            down, up = (searched_exit(constraint, x, chosen, side, jnp.ones(())) * KEEP for side in (-axis, axis))
+            ends = [(down, up)]
     first, last = low[index], high[index]
     for down, up in ends:
         first, last = jnp.maximum(first, -down), jnp.minimum(last, up)

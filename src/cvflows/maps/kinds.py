@@ -40,7 +40,7 @@ def make_map(
     """
     if contexts.size != constraint.context_dim:
         raise ArgumentError("contexts", f"{constraint.context_dim} entries, the context_dim", contexts.size)
-    return look_up("map", kind, KINDS)(constraint, contexts, key=jax.random.key(seed), **options)
+    return look_up("map", kind, KINDS)(constraint, contexts, seed=seed, **options)
 
 
 def kind_for(constraint: AbstractConstraint) -> str:

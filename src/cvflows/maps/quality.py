@@ -11,13 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.constraints.sample import rejection_samples
+from cvflows.constraints.sample import feasible_samples
 from cvflows.maps.base import CLIP, ActionMap, draw_latents, is_covered, log_base
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Shares in [0, 1]; `kl` in nats, of the action density to uniform on C(x), averaged over contexts."""
+    """Shares in [0, 1]; `kl` in nats, of the action density to uniform on C(x), averaged over contexts.
+
+    `kl` is NaN where the sets' volumes are unknown (samples by Hamiltonian Monte Carlo).
+    """
 
     accuracy: float
     recall: float
@@ -29,6 +32,43 @@ class Quality:
     contexts: int
 
 
+class Probe:
+    """Latents and feasible actions, drawn once, on which maps of one constraint and base are measured."""
+
+    def __init__(
+        self, map_: ActionMap, contexts: ContextDistribution, *, latents: int, context_count: int, seed: int = 1
+    ) -> None:
+        keys = jax.random.split(jax.random.key(seed), 3)
+        self.x = contexts.sample(keys[0], context_count)
+        each = -(-latents // context_count)
+        draws = draw_latents(map_.base, keys[1], context_count * each, map_.constraint.action_dim)
+        self.latents = draws.reshape(context_count, each, -1)
+        self.feasible = feasible_samples(map_.constraint, self.x, keys[2]).first(each)
+
+    def __call__(self, map_: ActionMap) -> Quality:
+        """Quality with every context counted alike, whatever the volume of its set."""
+        x, (actions, density) = self.x, _push(map_, self.latents, self.x)
+        violation = np.asarray(map_.constraint.violation(x[:, None], actions))
+        inside = np.asarray(map_.constraint.contains(x[:, None], actions))
+        accepted = self.feasible.accepted
+        counts = accepted.sum(axis=1)
+        hits = np.where(accepted, np.asarray(_pull(map_, self.feasible.actions, x)), 0).sum(axis=1)
+        seen = counts > 0
+        recall = float(np.mean(hits[seen] / counts[seen])) if seen.any() else float("nan")
+        accuracy = float(inside.mean())
+        entropy = np.asarray(density).mean(axis=1)
+        return Quality(
+            accuracy=accuracy,
+            recall=recall,
+            f1=2 * accuracy * recall / max(accuracy + recall, 1e-12),
+            mean_violation=float(violation.mean()),
+            kl=float(np.mean((entropy + self.feasible.log_volume)[seen])) if seen.any() else float("nan"),
+            infeasible=int((~inside).sum()),
+            latents=inside.size,
+            contexts=len(x),
+        )
+
+
 def measure(
     map_: ActionMap,
     contexts: ContextDistribution,
@@ -37,31 +77,8 @@ def measure(
     context_count: int = 256,
     seed: int = 1,
 ) -> Quality:
-    """Quality over contexts drawn from p_S, every context counted alike whatever the volume of its set."""
-    keys = jax.random.split(jax.random.key(seed), 3)
-    x = contexts.sample(keys[0], context_count)
-    each = -(-latents // context_count)
-    draws = draw_latents(map_.base, keys[1], context_count * each, map_.constraint.action_dim)
-    draws = draws.reshape(context_count, each, -1)
-    actions, density = _push(map_, draws, x)
-    violation = np.asarray(map_.constraint.violation(x[:, None], actions))
-    inside = np.asarray(map_.constraint.contains(x[:, None], actions))
-    feasible = rejection_samples(map_.constraint, x, keys[2])
-    covered = np.asarray(_pull(map_, feasible.actions, x))
-    hits = np.where(feasible.accepted, covered, 0).sum(axis=1)
-    counts = feasible.accepted.sum(axis=1)
-    recall = float(np.mean((hits / np.maximum(counts, 1))[counts > 0]))
-    accuracy = float(inside.mean())
-    return Quality(
-        accuracy=accuracy,
-        recall=recall,
-        f1=2 * accuracy * recall / max(accuracy + recall, 1e-12),
-        mean_violation=float(violation.mean()),
-        kl=float(np.mean((np.asarray(density).mean(axis=1) + feasible.log_volume)[counts > 0])),
-        infeasible=int((~inside).sum()),
-        latents=inside.size,
-        contexts=context_count,
-    )
+    """Quality of one map over contexts drawn from p_S."""
+    return Probe(map_, contexts, latents=latents, context_count=context_count, seed=seed)(map_)
 
 
 @eqx.filter_jit
@@ -72,7 +89,8 @@ def _push(
 
     def sample(latent: Array, x: Array) -> tuple[Array, Array]:
         clipped = jnp.clip(latent, -CLIP, CLIP) if map_.base == "normal" else latent
-        return map_.forward(clipped, x)[0], log_base(map_.base, latent) - map_.forward(latent, x)[1]
+        actions, log_dets = jax.vmap(lambda z: map_.forward(z, x))(jnp.stack([clipped, latent]))
+        return actions[0], log_base(map_.base, latent) - log_dets[1]
 
     return jax.vmap(lambda row, x: jax.vmap(lambda latent: sample(latent, x))(row))(latents, x)
 

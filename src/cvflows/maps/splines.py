@@ -20,12 +20,13 @@ import paramax
 from flowjax.bijections import AbstractBijection, RationalQuadraticSpline
 from flowjax.utils import get_ravelled_pytree_constructor
 from jax import lax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
 from cvflows.maps.charts import Chart
+from cvflows.maps.networks import make_mlp
 from cvflows.maps.symmetry import Symmetry
 
 Scalar = Float[Array, ""]
@@ -50,7 +51,7 @@ def make_spline(parameters: Float[Array, _], bins: int, least: float = 1e-3) -> 
 class _Entry(NamedTuple):
     """What the pass over the entries needs for each of them."""
 
-    index: Array
+    place: Array
     fold: Array
     value: Array
     net: Any
@@ -59,14 +60,16 @@ class _Entry(NamedTuple):
 class SplineMap(ActionMap):
     """Splines over a chart.
 
-    **Arguments:** `splines=False` leaves every spline the identity, with nothing to fit; `bins` of at least `least` width
-    per spline; `width` of the two hidden layers; `scale`: typical size of every context entry.
+    **Arguments:** `splines=False` leaves every spline the identity, with nothing to fit; `bins` per spline, none
+    narrower than `least`; `width` of the two hidden layers; `scale`: typical size of every context entry.
     """
 
+    constraint: AbstractConstraint = eqx.field(static=True)
     chart: Chart = eqx.field(static=True)
     base: Base = eqx.field(static=True)
     bins: int = eqx.field(static=True)
     least: float = eqx.field(static=True)
+    width: int = eqx.field(static=True)
     symmetry: Symmetry = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
     nets: eqx.nn.MLP | None
@@ -82,21 +85,21 @@ class SplineMap(ActionMap):
         bins: int = 8,
         least: float = 1e-3,
         width: int = 64,
-        key: PRNGKeyArray,
+        seed: int = 0,
     ) -> None:
-        self.chart, self.symmetry, self.scale = chart, symmetry, tuple(scale)
-        self.base, self.bins, self.least = as_base(base), bins, least
+        self.constraint, self.chart, self.symmetry, self.scale = chart.constraint, chart, symmetry, tuple(scale)
+        self.base, self.bins, self.least, self.width = as_base(base), bins, least, width
         self.nets = None
         if splines:
-            dim = chart.constraint.action_dim
-            size = self._feature_count()
-            self.nets = eqx.filter_vmap(lambda key: _network(size, parameter_count(bins), width, key))(
-                jax.random.split(key, dim)
+            self.nets = make_mlp(
+                np.random.default_rng(seed),
+                self._feature_count(),
+                parameter_count(bins),
+                width,
+                activation=jax.nn.silu,
+                stack=chart.constraint.action_dim,
+                last=0.1,  # splines start near the identity
             )
-
-    @property
-    def constraint(self) -> AbstractConstraint:  # type: ignore[override]
-        return self.chart.constraint
 
     def forward(self, latent: Vector, context: Context) -> Mapped:
         x, signs = self.symmetry.canonical(context)
@@ -110,7 +113,7 @@ class SplineMap(ActionMap):
             if entry.net is not None:
                 inside, slope = self._spline(x, frame, y, entry, (low, high)).transform_and_log_det(folded)
             value = _unfold(low + (high - low) * (inside + 1) / 2, entry.value, entry.fold)
-            return y.at[entry.index].set(value), slope + jnp.log((high - low) / 2) + stretch
+            return y.at[entry.place].set(value), slope + jnp.log((high - low) / 2) + stretch
 
         y, log_dets = lax.scan(step, jnp.zeros_like(u), self._entries(u))
         action, chart_log_det = self.chart.to_action(x, frame, y)
@@ -128,11 +131,15 @@ class SplineMap(ActionMap):
             if entry.net is not None:  # flowjax leaves what is outside the interval where it is
                 value, slope = self._spline(x, frame, chosen, entry, (low, high)).inverse_and_log_det(value)
             u, stretch = _unfold_latent(value, entry.value, entry.fold)
-            return chosen.at[entry.index].set(entry.value), (u, slope - jnp.log((high - low) / 2) - stretch)
+            return chosen.at[entry.place].set(entry.value), (u, slope - jnp.log((high - low) / 2) - stretch)
 
         _, (u, log_dets) = lax.scan(step, jnp.zeros_like(y), self._entries(y))
         latent, base_log_det = from_box(self.base, u)
         return latent, log_det + jnp.sum(log_dets) + base_log_det
+
+    def settings(self) -> dict[str, Any]:
+        names = ("scale", "base", "bins", "least", "width")
+        return {**{name: getattr(self, name) for name in names}, "splines": self.nets is not None}
 
     def _entries(self, values: Vector) -> _Entry:
         dim = len(values)
@@ -143,7 +150,7 @@ class SplineMap(ActionMap):
 
     def _interval(self, x: Context, frame: Any, y: Vector, entry: _Entry) -> tuple[Scalar, Scalar]:
         """The chart's interval, its mirror images left away."""
-        low, high = self.chart.interval(x, frame, y, entry.index)
+        low, high = self.chart.interval(x, frame, y, entry.place)
         low = jnp.where(entry.fold > 1, jnp.maximum(low, 0), low)
         return low, jnp.where(entry.fold > 2, jnp.minimum(high, math.pi / 2), high)
 
@@ -151,7 +158,7 @@ class SplineMap(ActionMap):
         self, x: Context, frame: Any, y: Vector, entry: _Entry, interval: tuple[Scalar, Scalar]
     ) -> AbstractBijection:
         net = eqx.combine(entry.net, eqx.filter(self.nets, eqx.is_array, inverse=True))
-        return make_spline(net(self._features(x, frame, y, entry.index, interval)), self.bins, self.least)
+        return make_spline(net(self._features(x, frame, y, entry.place, interval)), self.bins, self.least)
 
     def _feature_count(self) -> int:
         def features(x: Context, y: Vector) -> Float[Array, _]:
@@ -193,14 +200,6 @@ def _unfold(folded: Scalar, u: Scalar, fold: Array) -> Scalar:
     """A coordinate put back into the mirror image that the latent asked for."""
     size = jnp.where((fold == 4) & (jnp.abs(u) > 0.5), math.pi - folded, folded)
     return jnp.where(fold == 1, folded, jnp.where(u < 0, -size, size))
-
-
-def _network(size: int, outputs: int, width: int, key: PRNGKeyArray) -> eqx.nn.MLP:
-    """Two hidden layers; the last layer starts near zero, so that splines start near the identity."""
-    net = eqx.nn.MLP(size, outputs, width, 2, activation=jax.nn.silu, key=key)
-    last = net.layers[-1]
-    small = eqx.tree_at(lambda layer: (layer.weight, layer.bias), last, (0.1 * last.weight, 0 * last.bias))
-    return eqx.tree_at(lambda mlp: mlp.layers[-1], net, small)
 
 
 def scaled_context(x: Context, scale: tuple[float, ...]) -> Context:

@@ -1,0 +1,62 @@
+"""A constraint as plain data and back, so that what was made for it can be stored without pickle."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
+from cvflows.constraints.sets import SETS, HalfSpaces
+from cvflows.errors import look_up
+
+
+def describe(constraint: AbstractConstraint) -> dict[str, Any] | None:
+    """JSON-ready data that `rebuild` understands; None when a function of the user's is part of the set."""
+    match constraint:
+        case Intersection(parts=parts):
+            described = [describe(part) for part in parts]
+            return None if None in described else {"all_of": described}
+        case Reads(part=part, indices=indices, context_dim=size):
+            inner = describe(part)
+            return None if inner is None else {"reads": list(indices), "of": size, "part": inner}
+        case HalfSpaces(row_function=function) if function is not None:
+            return None
+    name = type(constraint).__name__
+    if name not in SETS:
+        return None
+    names = [field.name for field in fields(constraint)]  # type: ignore[arg-type]
+    if isinstance(constraint, HalfSpaces):
+        names = ["dim", "count"]
+    return {"set": name, **{field: _plain(getattr(constraint, field)) for field in names}}
+
+
+def rebuild(data: dict[str, Any]) -> AbstractConstraint:
+    """The constraint that `describe` described."""
+    if "all_of" in data:
+        return Intersection(tuple(rebuild(part) for part in data["all_of"]))
+    if "reads" in data:
+        return Reads(rebuild(data["part"]), tuple(data["reads"]), data["of"])
+    arguments = {name: value for name, value in data.items() if name != "set"}
+    return look_up("set", data["set"], SETS)(**arguments)
+
+
+def fingerprint(constraint: AbstractConstraint) -> list[float]:
+    """The rows at a few fixed samples: two sets that agree on these are taken to be the same."""
+    keys = jax.random.split(jax.random.key(7))
+    x = jax.random.normal(keys[0], (4, constraint.context_dim))
+    a = jax.random.uniform(keys[1], (4, constraint.action_dim), minval=-1.0, maxval=1.0)
+    return [float(value) for value in jnp.ravel(jax.vmap(constraint.rows)(x, a))]
+
+
+def is_same(constraint: AbstractConstraint, recorded: list[float]) -> bool:
+    """Whether the constraint's rows agree with a recorded fingerprint."""
+    here = fingerprint(constraint)
+    return len(here) == len(recorded) and bool(np.allclose(here, recorded, rtol=1e-4, atol=1e-5, equal_nan=True))
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

@@ -1,0 +1,150 @@
+"""Maps on disk: `map.safetensors` holds the arrays, `map.json` everything else. No pickle, and writes are atomic."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
+from cvflows.errors import ArgumentError, StoreError
+from cvflows.maps.base import ActionMap
+from cvflows.maps.charts import Chart, Extents, Gauge, Slices
+from cvflows.maps.coupling import RealNVP, SplineCoupling
+from cvflows.maps.spherical import Shells, Surroundings
+from cvflows.maps.splines import SplineMap
+from cvflows.maps.symmetry import Symmetry
+
+FORMAT, VERSION = "cvflows map", 1
+MAPS: dict[str, Callable[..., ActionMap]] = {cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP)}
+CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents, Slices, Gauge, Shells, Surroundings)}
+
+
+def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
+    """Write a map into `folder`; `about` is kept as it is in `map.json`. Returns the folder."""
+    folder = Path(folder)
+    arrays = save_arrays(_named_arrays(map_))
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "map": type(map_).__name__,
+        "settings": map_.settings(),
+        "constraint": describe(map_.constraint),
+        "fingerprint": fingerprint(map_.constraint),
+        "sha256": hashlib.sha256(arrays).hexdigest(),
+        **about,
+    }
+    if (chart := getattr(map_, "chart", None)) is not None:
+        options = {name: value for name, value in vars(chart).items() if name != "constraint"}
+        record["chart"] = {"kind": type(chart).__name__, **options}
+        record["symmetry"] = asdict(map_.symmetry)  # type: ignore[attr-defined]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "map.safetensors", arrays)
+    write_atomically(folder / "map.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
+    return folder
+
+
+def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -> ActionMap:
+    """Read a map. `constraint` is needed when a function of yours is part of the set; it must be the same set."""
+    folder = Path(folder)
+    record = read_record(folder)
+    constraint = _constraint(folder, record, constraint)
+    try:
+        skeleton = _skeleton(record, constraint)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(folder / "map.json", f"does not describe a map ({error})") from None
+    path = folder / "map.safetensors"
+    try:
+        content = path.read_bytes()
+        arrays = load_arrays(content)
+    except (OSError, SafetensorError) as error:
+        raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
+    if hashlib.sha256(content).hexdigest() != record.get("sha256"):
+        raise StoreError(path, "is not the file that `map.json` was written with")
+    return _filled(skeleton, arrays, path)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The contents of `map.json`, checked for format and version."""
+    path = folder / "map.json"
+    try:
+        record = json.loads(path.read_text())
+    except OSError as error:
+        raise StoreError(path, f"cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise StoreError(path, f"is not JSON, is it truncated? ({error})") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise StoreError(path, "was not written by cvflows")
+    if not isinstance(record.get("version"), int) or record["version"] > VERSION:
+        newer = f"has format version {record.get('version')}, this cvflows reads up to {VERSION}: update cvflows"
+        raise StoreError(path, newer)
+    return record
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file is either the old one or the whole new one, never a part."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(path, f"cannot be written ({error.strerror})") from None
+
+
+def _constraint(folder: Path, record: dict[str, Any], given: AbstractConstraint | None) -> AbstractConstraint:
+    saved = record.get("constraint")
+    if given is None:
+        if saved is None:
+            expected = f"the set that the map in {folder} was made for, which contains a function"
+            raise ArgumentError("constraint", expected, None)
+        given = rebuild(saved)
+    constraint = given
+    if not is_same(constraint, record.get("fingerprint", [])):
+        raise ArgumentError("constraint", f"the set that the map in {folder} was made for", constraint)
+    return constraint
+
+
+def _skeleton(record: dict[str, Any], constraint: AbstractConstraint) -> ActionMap:
+    """The map with arrays of the right shapes."""
+    make = MAPS[record["map"]]
+    settings = record["settings"]
+    if "chart" not in record:
+        return make(constraint, **settings)
+    options = dict(record["chart"])
+    chart = CHARTS[options.pop("kind")](constraint, **options)
+    symmetry = Symmetry(**{name: tuple(value) for name, value in record["symmetry"].items()})
+    return make(chart, symmetry, **settings)
+
+
+def _named_arrays(map_: ActionMap) -> dict[str, np.ndarray]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(map_, eqx.is_array))
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _filled(skeleton: ActionMap, arrays: dict[str, np.ndarray], path: Path) -> ActionMap:
+    wanted = _named_arrays(skeleton)
+    if {name: array.shape for name, array in wanted.items()} != {name: array.shape for name, array in arrays.items()}:
+        raise StoreError(path, "holds other arrays than this map has")
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise StoreError(path, "holds NaN or infinity")
+    dynamic, static = eqx.partition(skeleton, eqx.is_array)
+    leaves, tree = jax.tree_util.tree_flatten_with_path(dynamic)
+    filled = [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves]
+    return eqx.combine(jax.tree_util.tree_unflatten(tree, filled), static)
