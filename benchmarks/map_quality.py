@@ -13,6 +13,9 @@ from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
+from rich.console import Console
+from rich.progress import track
+
 from benchmarks.harness import Bar, main
 
 TASKS = ("R+L2", "R+D", "H+M", "H+O+S", "H+D", "W+M", "W+O+S", "HC+O")
@@ -30,7 +33,7 @@ PAPER_FLOW = {
 
 
 def kinds_for(task: str) -> dict[str, dict[str, Any]]:
-    """Every map to try on a task, with its fit's settings; `steps=1` marks a certified map without splines."""
+    """Every map to try on a task, with its fit's settings."""
     best = "shell" if task in HOLLOW else "slice"
     kinds: dict[str, dict[str, Any]] = {"boxspline": {}, best: {}, f"{best} plain": {}, "realnvp": PAPER_FLOW}
     if task not in HOLLOW:
@@ -39,8 +42,10 @@ def kinds_for(task: str) -> dict[str, dict[str, Any]]:
 
 
 def jobs(quick: bool) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
-    for task in ("R+L2", "R+D") if quick else TASKS:
+    for task in ("R+L2",) if quick else TASKS:
         for kind, settings in kinds_for(task).items():
+            if quick and kind not in ("boxspline", "slice"):
+                continue
             for seed in range(1 if quick or "plain" in kind else 3):
                 yield task, kind, seed, ({**settings, "steps": 300} if quick else settings)
 
@@ -64,7 +69,9 @@ def run(quick: bool) -> dict[str, Any]:
     """Maps of every kind on every action task, three seeds each."""
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        fits = list(pool.map(partial(fit_one, cache), jobs(quick)))
+        work = list(jobs(quick))
+        results = pool.map(partial(fit_one, cache), work)
+        fits = list(track(results, total=len(work), description="fitting maps", console=Console(stderr=True)))
     return {"fits": fits, "bars": [] if quick else list(bars(fits))}
 
 

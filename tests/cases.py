@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -15,8 +16,7 @@ import pytest
 import cvflows as cv
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.maps.base import ActionMap
-from cvflows.maps.polar import Polar
-from cvflows.maps.triangular import box_spline, slice_map
+from cvflows.maps.kinds import make_map
 from cvflows.tasks.catalogue import TASKS
 
 NO_CONTEXT = cv.Uniform(0, -1, 1)
@@ -101,17 +101,50 @@ class MapCase:
     certified: bool
 
 
-def _map_case(task: str, make: Callable[..., ActionMap], certified: bool, **options: Any) -> MapCase:
-    found = TASKS[task]
-    return MapCase(make(found.constraint, **options), found.contexts, certified)
+CERTIFIED_KINDS = ("auto", "slice", "gauge", "shell")
 
 
-MAPS: dict[str, MapCase] = {
-    "slice H+M": _map_case("H+M", slice_map, True, contexts=TASKS["H+M"].contexts),
-    "slice H+O+S, plain": _map_case("H+O+S", slice_map, True, splines=False),
-    "slice R+L2, uniform base": _map_case("R+L2", slice_map, True, base="uniform"),
-    "slice of a function": MapCase(slice_map(USER_DISC, splines=False), NO_CONTEXT, True),
-    "box spline R+T": _map_case("R+T", box_spline, False, contexts=TASKS["R+T"].contexts),
-    "box spline R+L2, uniform base": _map_case("R+L2", box_spline, False, base="uniform"),
-    "polar R+D": _map_case("R+D", Polar, True),
+def _map_case(case: str, kind: str, **options: Any) -> MapCase:
+    found = CASES[case]
+    small = {"width": 8} | ({"bins": 4} if kind != "realnvp" else {})
+    map_ = make_map(kind, found.constraint, found.contexts, seed=3, **{**small, **options})
+    return MapCase(map_, found.contexts, kind in CERTIFIED_KINDS)
+
+
+MAPS: dict[str, tuple[Any, ...]] = {
+    "slice H+M": ("H+M", "slice"),
+    "slice H+O+S, plain": ("H+O+S", "slice", {"splines": False}),
+    "slice R+L2, uniform base": ("R+L2", "slice", {"base": "uniform"}),
+    "slice of a function": ("user power", "slice", {"splines": False}),
+    "slice of a half-space": ("one half-space", "slice"),
+    "slice of a simplex": ("simplex", "auto", {"splines": False}),
+    "gauge R+M": ("R+M", "gauge"),
+    "gauge R+T": ("R+T", "gauge"),
+    "gauge of half-spaces": ("half-spaces", "gauge", {"splines": False}),
+    "gauge of an ellipsoid": ("ellipsoid", "auto", {"splines": False}),
+    "gauge of a function": ("user power and ball", "gauge", {"splines": False}),
+    "shell R+D": ("R+D", "shell"),
+    "shell H+D": ("H+D", "auto"),
+    "box spline R+T": ("R+T", "boxspline"),
+    "box spline R+L2, uniform base": ("R+L2", "boxspline", {"base": "uniform"}),
+    "box spline H+D": ("H+D", "boxspline"),
+    "coupling H+M": ("H+M", "coupling", {"layers": 2}),
+    "RealNVP R+M": ("R+M", "realnvp"),
+    "RealNVP R+L2, joint, uniform base": ("R+L2", "realnvp", {"base": "uniform", "joint": True}),
 }
+
+
+@lru_cache
+def map_case(name: str) -> MapCase:
+    """A map of the list, made when a test asks for it."""
+    case, kind, *options = MAPS[name]
+    return _map_case(case, kind, **(options[0] if options else {}))
+
+
+def is_certified(name: str) -> bool:
+    return MAPS[name][1] in CERTIFIED_KINDS
+
+
+def is_plain(name: str) -> bool:
+    """Whether the map has no splines, and with them nothing to fit."""
+    return MAPS[name][2:] == ({"splines": False},)

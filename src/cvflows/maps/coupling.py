@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -67,7 +68,7 @@ class RealNVP(ActionMap):
     def __init__(
         self,
         constraint: AbstractConstraint,
-        scale: tuple[float, ...],
+        scale: Sequence[float],
         *,
         base: str = "normal",
         layers: int = 6,
@@ -131,7 +132,7 @@ class SplineCoupling(ActionMap):
         self,
         chart: Chart,
         symmetry: Symmetry,
-        scale: tuple[float, ...],
+        scale: Sequence[float],
         *,
         base: str = "normal",
         layers: int = 4,

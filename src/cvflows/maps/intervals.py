@@ -45,7 +45,7 @@ def feasible_interval(
             others = chosen if centred else _cheapest(rows[0], chosen, low, high, later)
             ends = [_room(row, others, index) for row in rows]
         case Total(total=total, margin=margin):
-            spent, inner = jnp.sum(chosen) - total, margin * 0.99
+            spent, inner = jnp.sum(chosen) - total, margin * 0.998  # clear of the rounding of a sum
             least, most = jnp.sum(jnp.where(later, low, 0)), jnp.sum(jnp.where(later, high, 0))
             ends = [(spent + most + inner, -spent - least + inner)]
         case _:

@@ -10,6 +10,7 @@ its own mirror image the latent is folded: the spline sees |u_i|, and the sign i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -78,7 +79,7 @@ class SplineMap(ActionMap):
         self,
         chart: Chart,
         symmetry: Symmetry,
-        scale: tuple[float, ...],
+        scale: Sequence[float],
         *,
         splines: bool = True,
         base: str = "normal",
