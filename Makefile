@@ -33,6 +33,9 @@ demo: $(READY)
 	$(BIN)/cvflows draw R+L2 --out demo
 	$(BIN)/cvflows draw H+O+S --out demo
 	$(BIN)/cvflows draw H+D --out demo
+	$(BIN)/cvflows fit R+D --map boxspline --steps 1000 --out demo/R+D
+	$(BIN)/cvflows fit H+O+S --steps 1000 --out demo/H+O+S
+	@echo "pictures: demo/*.png demo/*/map.png"
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

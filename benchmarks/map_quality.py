@@ -60,7 +60,7 @@ def fit_one(cache: str, job: tuple[str, str, int, dict[str, Any]]) -> dict[str, 
     from cvflows.tasks.catalogue import task as find_task
 
     name, kind, seed, settings = job
-    options = {"splines": False} if kind.endswith("plain") else {}
+    options: dict[str, Any] = {"splines": False} if kind.endswith("plain") else {}
     report = fit_task(find_task(name), kind.removesuffix(" plain"), FitConfig(seed=seed, **settings), **options)
     return {**report.as_json(), "map": kind}
 

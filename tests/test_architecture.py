@@ -15,7 +15,8 @@ MAY_IMPORT = {
     "tasks": {"errors", "constraints", "envs"},
     "runs": {"errors", "constraints", "maps", "agents", "envs", "tasks"},
     "reports": {"errors", "constraints", "maps", "agents", "envs", "tasks", "runs"},
-    "cli": {"errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
+    "terminal": set(),
+    "cli": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
 }
 HEAVY = {"ray", "torch", "stable_baselines3", "sbx", "cvxpy", "wandb", "onnx", "pickle", "cloudpickle", "dill"}
 MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}}

@@ -10,7 +10,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+import cvflows as cv
 from cvflows.cli import main
+from cvflows.maps.store import load_map
 
 ROOT = Path(__file__).parent.parent
 
@@ -61,3 +63,24 @@ def test_draw_writes_a_picture(task, tmp_path, capsys):
 def test_unknown_task_is_one_line(capsys):
     assert main(["draw", "W+OS"]) == 2
     assert "did you mean 'W+O+S'" in capsys.readouterr().err
+
+
+def test_fit_prints_saves_and_draws(tmp_path, capsys):
+    out = tmp_path / "disc"
+    assert main(["fit", "r+l2", "--steps", "60", "--out", str(out), "--seed", "4", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["task"] == "R+L2"
+    assert figures["map"] == "slice"
+    assert (figures["seed"], figures["gradient_steps"], figures["infeasible"]) == (4, 60, 0)
+    assert {"seconds", "accuracy", "recall", "f1", "mean_violation"} <= set(figures)
+    assert figures["accuracy"] == 1
+    pixels = matplotlib.image.imread(figures["picture"])[..., :3]
+    uniform = np.array([0x21, 0x90, 0x8C]) / 255  # the colour of density 1
+    assert (np.abs(pixels - uniform).max(axis=-1) < 0.12).mean() > 0.02, "the density is not visible"
+    assert json.loads((out / "map.json").read_text())["about"]["recall"] == figures["recall"]
+    assert load_map(out).constraint == cv.task("R+L2").constraint
+
+
+def test_fit_refuses_an_unknown_map_in_one_line(capsys):
+    assert main(["fit", "R+L2", "--map", "gouge"]) == 2
+    assert "did you mean 'gauge'" in capsys.readouterr().err

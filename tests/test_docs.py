@@ -17,7 +17,8 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize("code", SNIPPETS)
-def test_python_in_the_docs_runs(code):
+def test_python_in_the_docs_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, "<docs>", "exec"), {})
 
 
