@@ -137,12 +137,3 @@ def map_case(name: str) -> MapCase:
     """A map of the list, made when a test asks for it."""
     case, kind, *options = MAPS[name]
     return _map_case(case, kind, **(options[0] if options else {}))
-
-
-def is_certified(name: str) -> bool:
-    return MAPS[name][1] in CERTIFIED_KINDS
-
-
-def is_plain(name: str) -> bool:
-    """Whether the map has no splines, and with them nothing to fit."""
-    return MAPS[name][2:] == ({"splines": False},)
