@@ -1,6 +1,7 @@
 """What every benchmark shares: flags, timing, bars, and one JSON object at the end.
 
-A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars".
+A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars". One that takes
+many minutes keeps its parts in a `Journal`, so that it can be cut off and started again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 
@@ -32,6 +34,22 @@ class Bar:
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "value": self.value, "bound": self.bound, "ok": self.ok}
+
+
+class Journal:
+    """Figures of finished parts, one JSON line each, in the file that CVFLOWS_JOURNAL names; nowhere without it."""
+
+    def __init__(self) -> None:
+        name = os.environ.get("CVFLOWS_JOURNAL")
+        self.path = Path(name) if name else None
+        lines = self.path.read_text().splitlines() if self.path and self.path.exists() else []
+        self.done: dict[str, dict[str, Any]] = {entry["part"]: entry["figures"] for entry in map(json.loads, lines)}
+
+    def add(self, part: str, figures: dict[str, Any]) -> None:
+        self.done[part] = figures
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps({"part": part, "figures": figures}) + "\n")
 
 
 def seconds(call: Callable[[], Any], *, repeats: int, warm: int = 2) -> float:

@@ -145,6 +145,17 @@ def test_gauge_finds_a_centre_where_the_constraint_has_none():
     assert quality.recall > 0.97
 
 
+def test_gauge_is_smooth_at_its_centre():
+    chart = map_case("gauge R+T").map.chart
+    x = jnp.asarray([0.7])
+    for y in (jnp.zeros(2), jnp.asarray([1e-7, 0.0]), jnp.asarray([0.0, 0.1])):
+        action, log_det = chart.to_action(x, chart.frame(x), y)
+        assert np.all(chart.constraint.contains(x, action))
+        assert np.isfinite(log_det)
+        features = jax.jacobian(lambda y: chart.features(x, chart.frame(x), y, 1))(y)
+        assert np.all(np.isfinite(features))
+
+
 def test_a_ring_is_exactly_uniform():
     task = cv.task("R+D")
     ring = make_map("shell", task.constraint, task.contexts, splines=False)

@@ -149,8 +149,10 @@ class Gauge(Chart):
     def _ratio(self, x: Context, frame: Frame, v: Vector) -> Scalar:
         """γ_C(v)/γ_B(v), a little more than it is, so that rounding does not step out."""
         centre, low, high = frame
-        box = jnp.max(jnp.maximum(v / high, v / low))
-        return jnp.where(box > 0, self._gauge(x, centre, v) / jnp.maximum(box, 1e-30), 1.0) * (1 + 4e-6)
+        away = jnp.max(jnp.abs(v)) > 1e-6
+        ray = jnp.where(away, v, high)  # at the centre itself there is no ray, and would be no gradient
+        box = jnp.max(jnp.maximum(ray / high, ray / low))
+        return jnp.where(away, self._gauge(x, centre, ray) / box, 1.0) * (1 + 4e-6)
 
     def to_action(self, x: Context, frame: Frame, y: Vector) -> Mapped:
         ratio = self._ratio(x, frame, y)
