@@ -1,7 +1,7 @@
 """What every benchmark shares: flags, timing, bars, and one JSON object at the end.
 
-A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars". One that takes
-many minutes keeps its parts in a `Journal`, so that it can be cut off and started again.
+A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars". One that
+takes many minutes keeps its parts in a `Journal`, so that it can be cut off and started again.
 """
 
 from __future__ import annotations

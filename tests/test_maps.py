@@ -73,6 +73,7 @@ def test_gradient_reaches_every_parameter(name):
         assert np.any(leaf != 0)
 
 
+@pytest.mark.optimised
 @each(["slice H+O+S, plain", "slice R+L2, uniform base", "slice of a simplex", "gauge of a function", "shell H+D"])
 def test_certified_maps_never_violate_and_reach_everything(name):
     case = map_case(name)

@@ -12,6 +12,7 @@ import cvflows as cv
 from cases import CASES, CONVEX, USER_POWER, each
 from cvflows.constraints.solver import ReferenceSolver
 
+pytestmark = pytest.mark.optimised
 BATCH = 128
 seeds = st.integers(0, 2**31 - 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {"tasks": tasks, "draw": draw, "fit": 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; a known error is one line on stderr and exit code 2."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cvflows"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
     try:
         tyro.extras.subcommand_cli_from_dict(
             COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=arguments
