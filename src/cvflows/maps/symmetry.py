@@ -39,12 +39,6 @@ class Symmetry:
         return jnp.where(np.asarray(self.blind, bool), jnp.abs(x), x), signs
 
 
-def no_symmetry(constraint: AbstractConstraint) -> Symmetry:
-    """Nothing known."""
-    dim = constraint.action_dim
-    return Symmetry((False,) * dim, (-1,) * dim, (False,) * constraint.context_dim)
-
-
 def find_symmetry(constraint: AbstractConstraint, contexts: ContextDistribution) -> Symmetry:
     """Every single flip, and every pair of a context entry and an action entry, tried on random samples."""
     keys = jax.random.split(jax.random.key(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cvflows.maps.fit import FitConfig, Fitted, Progress, fit
-from cvflows.maps.kinds import KINDS, kind_for, make_map
+from cvflows.maps.kinds import kind_for, make_map
 from cvflows.maps.quality import Quality, measure
 from cvflows.maps.store import save_map
 from cvflows.tasks.base import Task
@@ -50,12 +50,11 @@ def fit_task(
     """A map of `kind` fitted to the task's constraint over its p_S, and measured."""
     began = time.perf_counter()
     config = config or FitConfig(check_every=250)
-    constraint = task.constraint
-    known = {name.casefold(): name for name in KINDS}.get(kind.casefold(), kind)
-    map_ = make_map(known, constraint, task.contexts, seed=config.seed, **options)
+    kind = kind.casefold()
+    kind = kind_for(task.constraint) if kind == "auto" else kind
+    map_ = make_map(kind, task.constraint, task.contexts, seed=config.seed, **options)
     fitted = fit(map_, task.contexts, config, progress=progress)
     quality = measure(fitted.map, task.contexts)
-    kind = kind_for(constraint) if known == "auto" else known
     return FitReport(task.name, kind, fitted, quality, time.perf_counter() - began, config.seed)
 
 
