@@ -1,12 +1,15 @@
 """cvflows: action-constrained reinforcement learning, with agents whose actions stay allowed.
 
-The public names load on first use, so that `import cvflows` and the command line start without JAX.
+The public names load on first use, so that `import cvflows` and the command line start without JAX. Importing the
+package makes its tasks known to Gymnasium: `gymnasium.make("cvflows/H-O-S-v0")`.
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from cvflows.tasks.registration import register_tasks
 
 __version__ = "0.1.0"
 
@@ -18,8 +21,12 @@ if TYPE_CHECKING:
     from cvflows.constraints.contexts import Observed as Observed
     from cvflows.constraints.contexts import Product as Product
     from cvflows.constraints.contexts import Uniform as Uniform
+    from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
+    from cvflows.constraints.learned import Transitions as Transitions
+    from cvflows.constraints.learned import learn as learn
     from cvflows.constraints.outcome import Outcome as Outcome
     from cvflows.constraints.outcome import Projection as Projection
+    from cvflows.constraints.ranges import Ranges as Ranges
     from cvflows.constraints.sets import Ball as Ball
     from cvflows.constraints.sets import Box as Box
     from cvflows.constraints.sets import Ellipsoid as Ellipsoid
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets import Sum as Sum
     from cvflows.constraints.sets import Tip as Tip
     from cvflows.constraints.sets import make_set as make_set
+    from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
+    from cvflows.envs.wrappers import LatentActions as LatentActions
     from cvflows.maps.base import ActionMap as ActionMap
     from cvflows.maps.fit import FitConfig as FitConfig
     from cvflows.maps.fit import fit as fit
@@ -48,11 +57,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
+    "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),
     "constraints.outcome": ("Outcome", "Projection"),
+    "constraints.ranges": ("Ranges",),
     "constraints.sets": (
         *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
         *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
     ),
+    "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),
     "maps.kinds": ("make_map",),
@@ -73,3 +85,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+register_tasks()

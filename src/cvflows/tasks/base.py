@@ -1,19 +1,26 @@
-"""Task: which environment, which constraint, and how the constraint reads its context from an observation."""
+"""Task: which environment, which actions are allowed, and how their context is read from an observation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cvflows.constraints.contexts import ContextDistribution, Uniform
+from cvflows.constraints.contexts import ContextDistribution, Observed, Uniform
+from cvflows.constraints.ranges import Ranges
 from cvflows.errors import ArgumentError
+from cvflows.tasks.hyper import Hyper, hyper
 
-if TYPE_CHECKING:  # listing the tasks must not load JAX
+if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
+    import gymnasium
+
     from cvflows.constraints.base import AbstractConstraint
+
+    Env = gymnasium.Env[Any, Any]
+Reader = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -29,8 +36,17 @@ class SetSpec:
 class Task:
     """An action-constrained control problem.
 
-    `reads` lists the observation entries that make the context, each with the factor that recovers its physical value;
-    `contexts` is p_S, the distribution that stands for them when a map is fitted.
+    **What it is called:** `name`, `environment`, `words`, `formula`; `in_paper` marks the paper's benchmark.
+
+    **The environment:** `maker` is a Gymnasium id, "module:function", or a function, called with `settings` and a
+    render mode; `family` picks the hyper-parameters.
+
+    **What is allowed:** `allowed` is a constraint, or `SetSpec`s that make one; or `limits` are the states that must
+    not be left: the constraint on actions is then learned, from random transitions, when it is first asked for.
+    `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set.
+
+    **Its context:** `reads` lists observation entries, each with the factor that recovers its physical value, or is a
+    function; `distribution` is p_S, which stands for them when a map is fitted; None: states of a random policy.
     """
 
     name: str
@@ -38,32 +54,119 @@ class Task:
     words: str
     formula: str
     action_dim: int
-    convex: bool
-    sets: tuple[SetSpec, ...]
     observation_dim: int
-    reads: tuple[tuple[int, float], ...] = ()
-    contexts: ContextDistribution = Uniform(0, -1.0, 1.0)  # noqa: RUF009 - frozen
+    maker: str | Callable[..., Any]
+    allowed: tuple[SetSpec, ...] | AbstractConstraint = ()
+    limits: Ranges | None = None
+    reads: tuple[tuple[int, float], ...] | Reader = ()
+    distribution: ContextDistribution | None = Uniform(0, -1.0, 1.0)  # noqa: RUF009 - frozen
+    convex: bool = True
+    star_shaped: bool = True
+    share: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    family: str = "MuJoCo"
     in_paper: bool = False
 
     @cached_property
     def constraint(self) -> AbstractConstraint:
         """The set of allowed actions C(x)."""
-        from cvflows.constraints.sets import make_set
+        if not isinstance(self.allowed, tuple):
+            return self.allowed
+        if self.limits is not None:
+            return self._learned.constraint
+        return _build(self.allowed, len(self.reads))  # type: ignore[arg-type]
 
-        total = len(self.reads)
-        parts = []
-        for spec in self.sets:
-            part = make_set(spec.name, **spec.arguments)
-            parts.append(part if spec.entries is None else part.reads(spec.entries, of=total))
-        constraint = parts[0]
-        for part in parts[1:]:
-            constraint = constraint & part
-        return constraint
+    @cached_property
+    def contexts(self) -> ContextDistribution:
+        """p_S: the distribution of contexts."""
+        if self.distribution is not None:
+            return self.distribution
+        if self.limits is not None:
+            return self._learned.contexts
+        return self._visited()
+
+    @property
+    def metric(self) -> str:
+        """What counts as a violation: forbidden `actions`, or `episodes` that left the safe states."""
+        return "actions" if self.limits is None else "episodes"
+
+    def hyper(self, rule: str) -> Hyper:
+        """The benchmark's hyper-parameters for an update rule, `sac` or `td3`."""
+        return hyper(self.family, rule)
 
     def context(self, observation: Any) -> np.ndarray:
         """The context of one observation or of a batch: shape (..., context_dim)."""
         observation = np.asarray(observation)
         if observation.ndim == 0 or observation.shape[-1] != self.observation_dim:
             raise ArgumentError("observation", f"shape (..., {self.observation_dim})", observation.shape)
-        indices = [index for index, _ in self.reads]
-        return observation[..., indices] * np.asarray([factor for _, factor in self.reads], observation.dtype)
+        if callable(self.reads):
+            return np.asarray(self.reads(observation))
+        return observation[..., self._indices] * self._factors.astype(observation.dtype)
+
+    def make_env(self, *, guard: bool = False, render_mode: str | None = None, **settings: Any) -> Env:
+        """A new environment with actions in [-1,1]; with `guard`, one that executes only allowed actions."""
+        from cvflows.tasks.making import make
+
+        env = make(self.maker, {**self.settings, **settings}, render_mode)
+        if not guard:
+            return env
+        from cvflows.envs.wrappers import FeasibleActions
+
+        return FeasibleActions(env, self.constraint, self.reads)
+
+    @classmethod
+    def from_env(
+        cls,
+        env: Any,
+        constraint: AbstractConstraint | None = None,
+        context: Sequence[int] | Reader | None = None,
+        *,
+        limits: Ranges | None = None,
+        contexts: ContextDistribution | None = None,
+        name: str = "custom",
+    ) -> Task:
+        """A task from an environment of your own: see `tasks/making.py`, which describes the arguments."""
+        from cvflows.tasks.making import from_env
+
+        return from_env(env, constraint, context, limits=limits, contexts=contexts, name=name)
+
+    def learn(self, form: str = "stopping", **options: Any) -> Any:
+        """A `LearnedTask`: this task, of states that must not be left, with its actions' constraint learned."""
+        from cvflows.tasks.statewise import learn_task
+
+        return learn_task(self, form, **options)
+
+    @cached_property
+    def _learned(self) -> Task:
+        return self.learn().task
+
+    @cached_property
+    def _indices(self) -> np.ndarray:
+        return np.array([index for index, _ in self.reads], int)  # type: ignore[union-attr]
+
+    @cached_property
+    def _factors(self) -> np.ndarray:
+        return np.array([factor for _, factor in self.reads], float)  # type: ignore[union-attr]
+
+    def _visited(self) -> Observed:
+        """Contexts of the states that random allowed actions lead to."""
+        from cvflows.envs.rollout import collect
+
+        return Observed(self.context(collect(self.make_env(guard=True), steps=2_000).before.astype(np.float32)))
+
+    def with_constraint(self, constraint: AbstractConstraint, contexts: ContextDistribution) -> Task:
+        """The same task with another constraint and its p_S."""
+        return replace(self, allowed=constraint, distribution=contexts)
+
+
+def _build(specs: tuple[SetSpec, ...], context_dim: int) -> AbstractConstraint:
+    from cvflows.constraints.sets import make_set
+
+    parts = []
+    for spec in specs:
+        part = make_set(spec.name, **spec.arguments)
+        parts.append(part if spec.entries is None else part.reads(spec.entries, of=context_dim))
+    constraint = parts[0]
+    for part in parts[1:]:
+        constraint = constraint & part
+    return constraint

@@ -7,18 +7,65 @@ speeds as a tenth of rad/s (the bounds of R+O and R+M are meant for these).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import Any
 
-from cvflows.constraints.contexts import Normal, Product, Uniform
+from cvflows.constraints.contexts import ContextDistribution, Normal, Product, Uniform
+from cvflows.constraints.ranges import Ranges
 from cvflows.errors import look_up
 from cvflows.tasks.base import SetSpec, Task
 
 HOPPER_SPEEDS, HOPPER_ANGLES = (8, 9, 10), (2, 3, 4)
 SIX_SPEEDS, SIX_ANGLES = (11, 12, 13, 14, 15, 16), (2, 3, 4, 5, 6, 7)  # Walker2d and HalfCheetah
 REACHER_SPEEDS = (6, 8)
+INF = math.inf
 
 
-def _plain(*indices: int) -> tuple[tuple[int, float], ...]:
-    return tuple((index, 1.0) for index in indices)
+@dataclass(frozen=True)
+class Place:
+    """An environment that tasks are set in."""
+
+    title: str
+    maker: str
+    observation_dim: int
+    action_dim: int
+    family: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+REACHER = Place("Reacher", "cvflows.envs.reacher:Reacher", 9, 2, "Reacher")
+HOPPER = Place("Hopper-v5", "Hopper-v5", 11, 3, "Hopper")
+WALKER = Place("Walker2d-v5", "Walker2d-v5", 17, 6, "MuJoCo")
+CHEETAH = Place("HalfCheetah-v5", "HalfCheetah-v5", 17, 6, "MuJoCo")
+ANT = Place("Ant-v5", "Ant-v5", 105, 8, "MuJoCo")
+BALL_1D = Place("Ball, 1-D", "cvflows.envs.ball:Ball", 3, 1, "world", {"n": 1})
+BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:Ball", 9, 3, "world", {"n": 3})
+CORRIDOR = Place("Spaceship", "cvflows.envs.spaceship:corridor", 4, 2, "world")
+ARENA = Place("Spaceship", "cvflows.envs.spaceship:arena", 4, 2, "world")
+POLE = Place("Pole", "cvflows.envs.pole:Pole", 3, 1, "world")
+BIKES_3 = Place("Bikes", "cvflows.envs.bikes:Bikes", 8, 3, "world", {"zones": 3, "total": 90, "least": 10})
+BIKES_5 = Place("Bikes", "cvflows.envs.bikes:Bikes", 12, 5, "world", {"zones": 5, "total": 150})
+
+
+def _task(name: str, place: Place, words: str, formula: str, *sets: SetSpec, **more: Any) -> Task:
+    return Task(
+        name=name,
+        environment=place.title,
+        words=words,
+        formula=formula,
+        action_dim=place.action_dim,
+        observation_dim=place.observation_dim,
+        maker=place.maker,
+        settings=place.settings,
+        family=place.family,
+        allowed=sets,
+        **more,
+    )
+
+
+def _reading(contexts: ContextDistribution, *indices: int) -> dict[str, Any]:
+    """The observation entries a set reads, as they are, and the p_S that stands for them."""
+    return {"reads": tuple((index, 1.0) for index in indices), "distribution": contexts}
 
 
 def _speeds(size: int) -> Uniform:
@@ -29,151 +76,113 @@ def _angles(size: int) -> Uniform:
     return Uniform(size, -math.pi, math.pi)
 
 
-def _reacher_power(name: str, bound: float) -> Task:
-    return Task(
-        name=name,
-        environment="Reacher",
-        words=f"total joint power at most {bound:g}",
-        formula=f"Σ|wᵢaᵢ| ≤ {bound:g}",
-        action_dim=2,
-        convex=True,
-        sets=(SetSpec("Orthoplex", {"dim": 2, "bound": bound}),),
-        observation_dim=9,
-        reads=_plain(*REACHER_SPEEDS),
-        contexts=_speeds(2),
-    )
+def _total_power(
+    name: str, place: Place, bound: float, contexts: ContextDistribution, speeds: tuple[int, ...], **more: Any
+) -> Task:
+    chosen = SetSpec("Orthoplex", {"dim": place.action_dim, "bound": bound})
+    words = f"total joint power at most {bound:g}"
+    return _task(name, place, words, f"Σ|wᵢaᵢ| ≤ {bound:g}", chosen, **_reading(contexts, *speeds), **more)
 
 
-def _spent_power(name: str, environment: str, observation_dim: int, speeds: tuple[int, ...], bound: float) -> Task:
-    return Task(
-        name=name,
-        environment=environment,
-        words=f"spent joint power at most {bound:g}",
-        formula=f"Σmax(wᵢaᵢ,0) ≤ {bound:g}",
-        action_dim=len(speeds),
-        convex=True,
-        sets=(SetSpec("MaxPower", {"dim": len(speeds), "bound": bound}),),
-        observation_dim=observation_dim,
-        reads=_plain(*speeds),
-        contexts=_speeds(len(speeds)),
-        in_paper=environment != "Reacher",
-    )
+def _spent_power(name: str, place: Place, speeds: tuple[int, ...], bound: float, **more: Any) -> Task:
+    chosen = SetSpec("MaxPower", {"dim": place.action_dim, "bound": bound})
+    words = f"spent joint power at most {bound:g}"
+    reading = _reading(_speeds(len(speeds)), *speeds)
+    return _task(name, place, words, f"Σmax(wᵢaᵢ,0) ≤ {bound:g}", chosen, **reading, **more)
 
 
-def _power_and_lean(name: str, environment: str, observation_dim: int, joints: tuple[tuple[int, ...], ...]) -> Task:
-    speeds, angles = joints
-    d = len(speeds)
-    return Task(
-        name=name,
-        environment=environment,
-        words="total joint power at most 10, effort at leaning joints limited",
-        formula="Σ|wᵢaᵢ| ≤ 10, Σaᵢ²sin²θᵢ ≤ 0.1",
-        action_dim=d,
-        convex=True,
-        sets=(
-            SetSpec("Orthoplex", {"dim": d, "bound": 10.0}, tuple(range(d))),
-            SetSpec("SinSquared", {"dim": d, "bound": 0.1}, tuple(range(d, 2 * d))),
-        ),
-        observation_dim=observation_dim,
-        reads=_plain(*speeds, *angles),
-        contexts=Product((_speeds(d), _angles(d))),
+def _power_and_lean(name: str, place: Place, joints: tuple[tuple[int, ...], ...], **more: Any) -> Task:
+    d = place.action_dim
+    return _task(
+        name,
+        place,
+        "total joint power at most 10, effort at leaning joints limited",
+        "Σ|wᵢaᵢ| ≤ 10, Σaᵢ²sin²θᵢ ≤ 0.1",
+        SetSpec("Orthoplex", {"dim": d, "bound": 10.0}, tuple(range(d))),
+        SetSpec("SinSquared", {"dim": d, "bound": 0.1}, tuple(range(d, 2 * d))),
+        **_reading(Product((_speeds(d), _angles(d))), *joints[0], *joints[1]),
         in_paper=True,
+        **more,
     )
 
 
-TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        Task(
-            name="R+L2",
-            environment="Reacher",
-            words="torque vector inside a disc",
-            formula="Σaᵢ² ≤ 0.05",
-            action_dim=2,
-            convex=True,
-            sets=(SetSpec("Ball", {"dim": 2, "radius": math.sqrt(0.05)}),),
-            observation_dim=9,
-            in_paper=True,
-        ),
-        Task(
-            name="R+D",
-            environment="Reacher",
-            words="torque vector inside a ring",
-            formula="0.04 ≤ Σaᵢ² ≤ 0.05",
-            action_dim=2,
-            convex=False,
-            sets=(SetSpec("Shell", {"dim": 2, "inner": math.sqrt(0.04), "outer": math.sqrt(0.05)}),),
-            observation_dim=9,
-            in_paper=True,
-        ),
-        _spent_power("H+M", "Hopper-v5", 11, HOPPER_SPEEDS, 10.0),
-        _power_and_lean("H+O+S", "Hopper-v5", 11, (HOPPER_SPEEDS, HOPPER_ANGLES)),
-        Task(
-            name="H+D",
-            environment="Hopper-v5",
-            words="torque vector inside a hollow ball",
-            formula="1.4 ≤ Σaᵢ² ≤ 1.5",
-            action_dim=3,
-            convex=False,
-            sets=(SetSpec("Shell", {"dim": 3, "inner": math.sqrt(1.4), "outer": math.sqrt(1.5)}),),
-            observation_dim=11,
-            in_paper=True,
-        ),
-        _spent_power("W+M", "Walker2d-v5", 17, SIX_SPEEDS, 10.0),
-        _power_and_lean("W+O+S", "Walker2d-v5", 17, (SIX_SPEEDS, SIX_ANGLES)),
-        Task(
-            name="HC+O",
-            environment="HalfCheetah-v5",
-            words="total joint power at most 20",
-            formula="Σ|wᵢaᵢ| ≤ 20",
-            action_dim=6,
-            convex=True,
-            sets=(SetSpec("Orthoplex", {"dim": 6, "bound": 20.0}),),
-            observation_dim=17,
-            reads=_plain(*SIX_SPEEDS),
-            contexts=Normal(6, 0.0, 15.0),
-            in_paper=True,
-        ),
-        Task(
-            name="R+N",
-            environment="Reacher",
-            words="nothing beyond the action box",
-            formula="|aᵢ| ≤ 1",
-            action_dim=2,
-            convex=True,
-            sets=(SetSpec("Box", {"dim": 2}),),
-            observation_dim=9,
-        ),
-        _reacher_power("R+O03", 0.3),
-        _reacher_power("R+O10", 1.0),
-        _reacher_power("R+O30", 3.0),
-        _spent_power("R+M", "Reacher", 9, REACHER_SPEEDS, 1.0),
-        Task(
-            name="R+T",
-            environment="Reacher",
-            words="push on the fingertip limited",
-            formula="a₁² + 2a₁(a₁+a₂)cosθ₂ + (a₁+a₂)² ≤ 0.05",
-            action_dim=2,
-            convex=True,
-            sets=(SetSpec("Tip", {"bound": 0.05}),),
-            observation_dim=9,
-            reads=((7, 3.0),),
-            contexts=_angles(1),
-        ),
-        Task(
-            name="HC+MA",
-            environment="HalfCheetah-v5",
-            words="power at the thighs, weighted by their moment arms, at most 5",
-            formula="w₁a₁sin(θ₁+θ₂+θ₃) + w₄a₄sin(θ₄+θ₅+θ₆) ≤ 5",
-            action_dim=6,
-            convex=True,
-            sets=(SetSpec("MomentArm", {"bound": 5.0}),),
-            observation_dim=17,
-            reads=_plain(11, 14, *SIX_ANGLES),
-            contexts=Product((Normal(2, 0.0, 15.0), _angles(6))),
-        ),
-    )
-}
+def _shell(name: str, place: Place, inner: float, outer: float, words: str, **more: Any) -> Task:
+    """A hollow ball, its radii given as squares."""
+    chosen = SetSpec("Shell", {"dim": place.action_dim, "inner": math.sqrt(inner), "outer": math.sqrt(outer)})
+    formula = f"{inner:g} ≤ Σaᵢ² ≤ {outer:g}"
+    return _task(name, place, words, formula, chosen, convex=False, star_shaped=False, in_paper=True, **more)
+
+
+def _states(name: str, place: Place, words: str, formula: str, *limits: tuple[int, float, float], **more: Any) -> Task:
+    """A task of states that must not be left; its context is the whole observation."""
+    reading = _reading(Uniform(0, -1.0, 1.0), *range(place.observation_dim)) | {"distribution": None}
+    return _task(name, place, words, formula, limits=Ranges(limits), **reading, **more)
+
+
+def _allocation(name: str, place: Place, total: float) -> Task:
+    words = f"{place.settings['total']} bikes shared among {place.action_dim} zones of 40 docks"
+    chosen = SetSpec("Sum", {"dim": place.action_dim, "total": total, "low": -1.0, "high": 1.0})
+    return _task(name, place, words, f"Σaᵢ = {total:g}", chosen, share=0.0)
+
+
+_ENTRIES = (
+    _task(
+        *("R+L2", REACHER, "torque vector inside a disc", "Σaᵢ² ≤ 0.05"),
+        SetSpec("Ball", {"dim": 2, "radius": math.sqrt(0.05)}),
+        in_paper=True,
+        share=0.0393,
+    ),
+    _shell("R+D", REACHER, 0.04, 0.05, "torque vector inside a ring", share=0.0079),
+    _spent_power("H+M", HOPPER, HOPPER_SPEEDS, 10.0, in_paper=True, share=0.94),
+    _power_and_lean("H+O+S", HOPPER, (HOPPER_SPEEDS, HOPPER_ANGLES), share=0.123),
+    _shell("H+D", HOPPER, 1.4, 1.5, "torque vector inside a hollow ball", share=0.046),
+    _spent_power("W+M", WALKER, SIX_SPEEDS, 10.0, in_paper=True, share=0.72),
+    _power_and_lean("W+O+S", WALKER, (SIX_SPEEDS, SIX_ANGLES), share=0.0052),
+    _total_power("HC+O", CHEETAH, 20.0, Normal(6, 0.0, 15.0), SIX_SPEEDS, in_paper=True, share=0.143),
+    _states("Ball1D", BALL_1D, "ball stays 0.1 inside [0,1]", "0.1 ≤ x ≤ 0.9", (0, 0.1, 0.9), in_paper=True),
+    _states(
+        *("Ball3D", BALL_3D, "ball stays 0.1 inside [0,1]³", "0.1 ≤ xᵢ ≤ 0.9"),
+        *((index, 0.1, 0.9) for index in range(3)),
+        in_paper=True,
+    ),
+    _states(
+        *("Space-Corridor", CORRIDOR, "ship stays 0.05 off two walls", "0.05 ≤ x₁ ≤ 0.95", (0, 0.05, 0.95)),
+        in_paper=True,
+    ),
+    _states(
+        *("Space-Arena", ARENA, "ship stays 0.05 off four walls", "0.05 ≤ xᵢ ≤ 0.95"),
+        *((index, 0.05, 0.95) for index in range(2)),
+        in_paper=True,
+    ),
+    _task("R+N", REACHER, "nothing beyond the action box", "|aᵢ| ≤ 1", SetSpec("Box", {"dim": 2}), share=1.0),
+    _total_power("R+O03", REACHER, 0.3, _speeds(2), REACHER_SPEEDS, share=0.0),
+    _total_power("R+O10", REACHER, 1.0, _speeds(2), REACHER_SPEEDS, share=0.0),
+    _total_power("R+O30", REACHER, 3.0, _speeds(2), REACHER_SPEEDS, share=0.0),
+    _spent_power("R+M", REACHER, REACHER_SPEEDS, 1.0, share=0.0),
+    _task(
+        *("R+T", REACHER, "push on the fingertip limited", "a₁² + 2a₁(a₁+a₂)cosθ₂ + (a₁+a₂)² ≤ 0.05"),
+        SetSpec("Tip", {"bound": 0.05}),
+        reads=((7, 3.0),),
+        distribution=_angles(1),
+        share=0.0,
+    ),
+    _task(
+        *("HC+MA", CHEETAH, "power at the thighs, weighted by their moment arms, at most 5"),
+        "w₁a₁sin(θ₁+θ₂+θ₃) + w₄a₄sin(θ₄+θ₅+θ₆) ≤ 5",
+        SetSpec("MomentArm", {"bound": 5.0}),
+        **_reading(Product((Normal(2, 0.0, 15.0), _angles(6))), 11, 14, *SIX_ANGLES),
+        share=0.0,
+    ),
+    _task(
+        *("Ant+L2", ANT, "torque vector inside a ball", "Σaᵢ² ≤ 2"),
+        SetSpec("Ball", {"dim": 8, "radius": math.sqrt(2)}),
+        share=0.0,
+    ),
+    _states("Pole", POLE, "pole stays 0.1 rad off its limits", "|θ| ≤ 0.9", (0, -0.9, 0.9)),
+    _allocation("BSS3z", BIKES_3, 1.0),
+    _allocation("BSS5z", BIKES_5, 2.5),
+)
+TASKS: dict[str, Task] = {task.name: task for task in _ENTRIES}
 
 
 def task(name: str) -> Task:

@@ -1,0 +1,59 @@
+"""Which states are safe, as costs c_i(s) ≤ 0 read off an observation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cvflows.errors import ArgumentError
+
+Range = tuple[int, float, float]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """low ≤ s[index] ≤ high for several entries: c = low - s[index], for all of them, then c = s[index] - high.
+
+    `entries` holds (index, low, high), or is a mapping {index: (low, high)}; an infinite side has no cost.
+    """
+
+    entries: tuple[Range, ...]
+
+    def __post_init__(self) -> None:
+        given: Any = self.entries
+        rows = [(i, *ends) for i, ends in given.items()] if isinstance(given, Mapping) else given
+        entries = tuple((int(index), float(low), float(high)) for index, low, high in rows)
+        if not entries:
+            raise ArgumentError("entries", "at least one (index, low, high)", entries)
+        for index, low, high in entries:
+            if index < 0 or not low < high:
+                raise ArgumentError("entries", "(index ≥ 0, low, high) with low < high", (index, low, high))
+        object.__setattr__(self, "entries", entries)
+
+    def _sides(self) -> list[tuple[int, float, float]]:
+        """(index, sign, bound) of every finite side: c = sign·s[index] - bound."""
+        lower = [(index, -1.0, -low) for index, low, _ in self.entries]
+        upper = [(index, 1.0, high) for index, _, high in self.entries]
+        return [side for side in (*lower, *upper) if np.isfinite(side[2])]
+
+    @property
+    def count(self) -> int:
+        """How many costs there are."""
+        return len(self._sides())
+
+    @property
+    def largest_index(self) -> int:
+        """The last observation entry that is read."""
+        return max(index for index, _, _ in self.entries)
+
+    def __call__(self, s: Any) -> Any:
+        """Costs of one state or a batch, shape (..., count); numpy in, numpy out, JAX in, JAX out."""
+        indices, signs, bounds = (np.array(column) for column in zip(*self._sides(), strict=True))
+        kind = getattr(s, "dtype", np.dtype(float))
+        return s[..., indices] * signs.astype(kind) - bounds.astype(kind)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{low:g} ≤ s{index} ≤ {high:g}" for index, low, high in self.entries)

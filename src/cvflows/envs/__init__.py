@@ -1,0 +1,1 @@
+"""Environments of the benchmark that Gymnasium does not have, and the wrappers that keep actions allowed."""

@@ -1,0 +1,124 @@
+"""Making environments for tasks, and tasks from environments."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import RescaleAction
+
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.contexts import ContextDistribution, Uniform
+from cvflows.constraints.ranges import Ranges
+from cvflows.envs.reading import check_bounded, context_reader
+from cvflows.errors import ArgumentError
+from cvflows.tasks.base import Task
+
+Env = gymnasium.Env[Any, Any]
+
+
+def make(maker: str | Callable[..., Any], settings: Mapping[str, Any], render_mode: str | None) -> Env:
+    """An environment from a Gymnasium id, a "module:function" or a function, its actions rescaled to [-1,1]."""
+    options = {**settings, **({"render_mode": render_mode} if render_mode else {})}
+    if render_mode:
+        from cvflows.envs.rendering import prepare
+
+        prepare()
+    if isinstance(maker, str) and ":" in maker:
+        module, _, function = maker.partition(":")
+        env = getattr(importlib.import_module(module), function)(**options)
+    else:
+        env = gymnasium.make(maker, **options) if isinstance(maker, str) else maker(**options)
+    check_bounded(env.action_space)
+    if np.all(env.action_space.low == -1) and np.all(env.action_space.high == 1):
+        return env
+    return RescaleAction(env, np.float32(-1), np.float32(1))
+
+
+def from_env(
+    env: Any,
+    constraint: AbstractConstraint | None = None,
+    context: Sequence[int] | Callable[[Any], Any] | None = None,
+    *,
+    limits: Ranges | None = None,
+    contexts: ContextDistribution | None = None,
+    name: str = "custom",
+) -> Task:
+    """A task from an environment of your own.
+
+    **Arguments:**
+
+    - `env`: a Gymnasium id, a function that makes an environment, or one with a `spec` from which others are made. Its
+      actions are a bounded box; the constraint speaks of them rescaled to [-1,1].
+    - `constraint`: the allowed actions. Or `limits`: the states that must not be left (`Ranges` of observation
+      entries).
+    - `context`: indices of the observation entries that the constraint reads, or a function of an observation (last
+      axis) to a context; by default nothing or everything, where the sizes say so.
+    - `contexts`: p_S; by default the contexts that random allowed actions lead to.
+    """
+    maker = _maker(env)
+    made = make(maker, {}, None)
+    space = made.observation_space
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        raise ArgumentError("env", "observations in a Box with one axis", space)
+    (total,), dim = space.shape, made.action_space.shape[0]  # type: ignore[index]
+    if (constraint is None) == (limits is None):
+        raise ArgumentError("constraint", "either this or `limits`", "both" if limits else "neither")
+    words: dict[str, Any] = {
+        "name": name,
+        "environment": _title(made),
+        "words": "given",
+        "formula": str(limits or constraint),
+    }
+    made.close()
+    if limits is not None:
+        if limits.largest_index >= total:
+            raise ArgumentError("limits", f"indices in [0, {total})", limits.largest_index)
+        reads = tuple((index, 1.0) for index in range(total))
+        return Task(
+            **words, action_dim=dim, observation_dim=total, maker=maker, limits=limits, reads=reads, distribution=None
+        )
+    assert constraint is not None
+    if constraint.action_dim != dim:
+        raise ArgumentError("constraint", f"action_dim {dim}, that of the environment", constraint.action_dim)
+    context_reader(made, constraint, context)  # checks indices
+    size = constraint.context_dim
+    if contexts is not None and contexts.size != size:
+        raise ArgumentError("contexts", f"{size} entries, the context_dim", contexts.size)
+    whole = context if context is not None else range(size)
+    return Task(
+        **words,
+        action_dim=dim,
+        observation_dim=total,
+        maker=maker,
+        allowed=constraint,
+        reads=whole if callable(whole) else tuple((int(index), 1.0) for index in whole),
+        distribution=contexts if size else Uniform(0, -1.0, 1.0),
+        convex=constraint.convex,
+        star_shaped=constraint.convex,
+    )
+
+
+def _maker(env: Any) -> str | Callable[..., Any]:
+    """What makes further environments like this one."""
+    if not isinstance(env, gymnasium.Env):
+        if isinstance(env, str) or callable(env):
+            return env
+        raise ArgumentError("env", "a Gymnasium environment, its id, or a function that makes it", type(env).__name__)
+    spec = env.spec
+    if spec is None:
+        expected = "an environment made by gymnasium.make, or a function that makes one (others must be made like it)"
+        raise ArgumentError("env", expected, f"{type(env.unwrapped).__name__} without a spec")
+
+    def make_another(render_mode: str | None = None) -> Env:
+        return gymnasium.make(spec, render_mode=render_mode)
+
+    return make_another
+
+
+def _title(env: Env) -> str:
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
