@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -21,36 +21,31 @@ def tasks(json: bool = False) -> None:
         json: Print one JSON object instead of a table.
     """
     from cvflows.tasks.catalogue import TASKS
+    from cvflows.tasks.registration import gymnasium_id
 
     rows = [
         {
             "task": task.name,
             "environment": task.environment,
+            "gymnasium_id": gymnasium_id(task.name),
             "constraint": task.words,
             "formula": task.formula,
+            "on": "actions" if task.limits is None else "states",
             "action_dim": task.action_dim,
             "convex": task.convex,
-            "contexts": str(task.contexts),
+            "star_shaped": task.star_shaped,
+            "contexts": "states of a random policy" if task.distribution is None else str(task.distribution),
+            "feasible_share": task.share,
+            "violations": task.metric,
             "in_paper": task.in_paper,
         }
         for task in TASKS.values()
     ]
     if json:
         return _print_json({"tasks": rows})
-    from rich.console import Console
-    from rich.table import Table
+    from cvflows.terminal import print_tasks
 
-    table = Table(box=None, header_style="bold", padding=(0, 1))
-    for heading in ("task", "environment", "allowed actions", "formula", "d", "convex", "contexts p_S"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        name = f"[bold]{row['task']}[/bold]" + (" *" if row["in_paper"] else "")
-        convex = "yes" if row["convex"] else "no"
-        columns = (row["environment"], row["constraint"], row["formula"], row["action_dim"], convex, row["contexts"])
-        table.add_row(name, *map(str, columns))
-    console = Console()
-    console.print(table)
-    console.print("\n* in the paper's benchmark; every set also keeps the action box |aᵢ| ≤ 1", style="dim")
+    print_tasks(rows)
     return None
 
 
@@ -71,7 +66,9 @@ def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: in
     drawn = draw_task(found, out / f"{found.name}.png", seed=seed)
     if json:
         return _print_json(drawn)
-    print(f"{drawn['picture']}: {drawn['panels']} slice(s) of {found.name}, {drawn['projected']} actions projected")
+    print(f"{drawn['picture']}: {drawn['panels']} panel(s) of {found.name}, {drawn['projected']} actions projected")
+    if "missing" in drawn:
+        print(f"cvflows: {drawn['missing']}", file=sys.stderr)
     return None
 
 
@@ -80,10 +77,13 @@ def fit(
     map: str = "auto",
     seed: int = 0,
     steps: int = 3000,
+    form: Literal["paper", "drift", "stopping"] = "stopping",
     out: Path | None = None,
     json: bool = False,
 ) -> None:
     """Fit a map from latents to the allowed actions of a task, and save it with a picture.
+
+    Where a task limits states, random episodes are collected and the constraint on actions is learned first.
 
     Args:
         task: Name of the task, as `cvflows tasks` lists it.
@@ -91,6 +91,7 @@ def fit(
             which takes a certified one where the set allows it.
         seed: Seed of the fit.
         steps: Gradient steps.
+        form: Of a learned constraint: the paper's, with drift, or with stopping distance.
         out: Folder for the map, by default maps/TASK.
         json: Print one JSON object instead of a table.
     """
@@ -100,15 +101,19 @@ def fit(
     from cvflows.maps.fit import FitConfig
     from cvflows.reports.map_figure import draw_map
     from cvflows.runs.fitting import fit_task, save_report
-    from cvflows.terminal import fit_progress
+    from cvflows.terminal import collect_progress, fit_progress
 
-    folder = out or Path("maps") / found.name
+    folder, signal = out or Path("maps") / found.name, {}
+    if found.limits is not None:
+        with collect_progress(f"collecting transitions of {found.name}") as tick:
+            learned = found.learn(form, seed=seed, tick=tick)
+        found, signal = learned.task, {"signal": learned.as_json()}
     config = FitConfig(steps=steps, seed=seed, check_every=max(1, min(250, steps // 4)))
     with fit_progress(f"fitting {found.name}", steps) as progress:
         report = fit_task(found, map, config, progress=progress)
     save_report(report, folder)
     picture = draw_map(report.fitted.map, found, report.fitted.checks, folder / "map.png", seed=seed)
-    figures = {**report.as_json(), "out": str(folder), "picture": str(picture)}
+    figures = {**report.as_json(), **signal, "out": str(folder), "picture": str(picture)}
     if json:
         return _print_json(figures)
     from cvflows.terminal import print_fit

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 
@@ -33,9 +33,54 @@ def fit_progress(title: str, steps: int) -> Iterator[Any]:
         yield advance
 
 
+@contextmanager
+def collect_progress(title: str) -> Iterator[Any]:
+    """A spinner with the number of transitions so far; yields the callback for `learn_task`."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task(title, total=None)
+        yield lambda count: bar.update(line, completed=count)
+
+
+def print_tasks(rows: list[dict[str, Any]]) -> None:
+    """The catalogue of tasks."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    headings = ("task", "environment", "allowed", "formula", "d", "convex", "star", "contexts p_S", "share")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        share = "learned" if row["feasible_share"] is None else f"{row['feasible_share']:.2%}"
+        convex, star = ("yes" if row[key] else "no" for key in ("convex", "star_shaped"))
+        name = f"[bold]{row['task']}[/bold]" + (" *" if row["in_paper"] else "")
+        words = (row["environment"], row["constraint"], row["formula"], row["action_dim"], convex, star)
+        table.add_row(name, *map(str, (*words, row["contexts"], share)))
+    console = Console()
+    console.print(table)
+    notes = (
+        "* in the paper's benchmark; every set also keeps the action box |aᵢ| ≤ 1",
+        "star: star-shaped about an inner point; share: of the action box that is feasible, averaged over p_S",
+        f"each is a Gymnasium environment too: gymnasium.make({rows[0]['gymnasium_id']!r})",
+    )
+    console.print("\n" + "\n".join(notes), style="dim")
+
+
+def _print_signal(console: Console, signal: dict[str, Any]) -> None:
+    """How well the change of every cost is predicted."""
+    head = f"{signal['form']} constraint from {signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"
+    console.print(f"{head}, {signal['model']} signal model, {signal['seconds']:.1f} s", style="dim")
+    table = Table(box=None, header_style="bold", padding=(0, 2))
+    for heading in ("cost", "held-out error", "of a spread of", "persistence"):
+        table.add_column(heading)
+    for index, cost in enumerate(signal["costs"]):
+        table.add_row(f"c{index + 1}", f"{cost['error']:.2g}", f"{cost['spread']:.2g}", f"{cost['persistence']:.3f}")
+    console.print(table)
+
+
 def print_fit(figures: dict[str, Any]) -> None:
     """The figures of a fitted map."""
     console = Console()
+    if "signal" in figures:
+        _print_signal(console, figures["signal"])
     table = Table(box=None, show_header=False, padding=(0, 2))
     counted = f"{figures['infeasible']} of {figures['latents']:,} actions infeasible"
     took = f"{figures['seconds']:.1f} s; {figures['total_seconds']:.1f} s with compilation and measuring"

@@ -30,8 +30,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, Vector
@@ -43,6 +45,8 @@ FORMS = {"paper": "network", "drift": "affine", "stopping": "affine"}
 """Every form, with the family of signal models it starts from."""
 SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
+DEPTHS = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)
+SWEEPS = 4
 Costs = Callable[[Any], Any]
 
 
@@ -116,8 +120,34 @@ class LearnedConstraint(AbstractConstraint):
     def structure(self, x: Vector) -> Structure:
         return Affine(*self.offsets_and_normals(x))
 
+    def centre(self, x: Vector) -> Vector:
+        return deep_point(*self.offsets_and_normals(x))
+
     def __repr__(self) -> str:
         return f"LearnedConstraint({self.form}, {self.cost}, {type(self.model).__name__})"
+
+
+def deep_point(offset: Array, normal: Array) -> Array:
+    """A point well inside offset + normal·a ≤ 0 and the box.
+
+    Of several depths, the largest that cyclic projection meets. Rows that are nearly parallel or nearly at right angles,
+    as those of positions are, need a sweep or two.
+    """
+    length = jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)
+
+    def attempt(depth: Array) -> tuple[Array, Array]:
+        def sweep(_: Any, a: Array) -> Array:
+            for i in range(len(offset)):
+                excess = jnp.maximum(offset[i] + jnp.sum(normal[i] * a) + depth, 0)
+                a = jnp.clip(a - excess / length[i] * normal[i], depth - 1, 1 - depth)
+            return a
+
+        a = lax.fori_loop(0, SWEEPS, sweep, jnp.zeros(normal.shape[1]))
+        return a, jnp.max(offset + jnp.sum(normal * a[None], axis=1))
+
+    points, worst = jax.vmap(attempt)(jnp.asarray(DEPTHS))
+    met = worst <= -jnp.asarray(DEPTHS) / 2
+    return points[jnp.where(jnp.any(met), jnp.argmax(met), jnp.argmin(worst))]
 
 
 class Signal(NamedTuple):

@@ -10,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
+from cvflows.constraints.learned import LearnedConstraint
+from cvflows.constraints.ranges import Ranges
 from cvflows.constraints.sets import SETS, HalfSpaces
+from cvflows.constraints.signals import MODELS
 from cvflows.errors import look_up
 
 
@@ -25,6 +28,8 @@ def describe(constraint: AbstractConstraint) -> dict[str, Any] | None:
             return None if inner is None else {"reads": list(indices), "of": size, "part": inner}
         case HalfSpaces(row_function=function) if function is not None:
             return None
+        case LearnedConstraint(cost=cost):
+            return _describe_learned(constraint) if isinstance(cost, Ranges) else None
     name = type(constraint).__name__
     if name not in SETS:
         return None
@@ -40,6 +45,8 @@ def rebuild(data: dict[str, Any]) -> AbstractConstraint:
         return Intersection(tuple(rebuild(part) for part in data["all_of"]))
     if "reads" in data:
         return Reads(rebuild(data["part"]), tuple(data["reads"]), data["of"])
+    if "learned" in data:
+        return _rebuild_learned(data)
     arguments = {name: value for name, value in data.items() if name != "set"}
     return look_up("set", data["set"], SETS)(**arguments)
 
@@ -56,6 +63,19 @@ def is_same(constraint: AbstractConstraint, recorded: list[float]) -> bool:
     """Whether the constraint's rows agree with a recorded fingerprint."""
     here = fingerprint(constraint)
     return len(here) == len(recorded) and bool(np.allclose(here, recorded, rtol=1e-4, atol=1e-5, equal_nan=True))
+
+
+def _describe_learned(constraint: LearnedConstraint) -> dict[str, Any]:
+    numbers = {name: list(getattr(constraint, name)) for name in ("persistence", "push", "error")}
+    model = {"model": type(constraint.model).__name__, "parameters": constraint.model.as_data()}
+    return {"learned": constraint.form, "limits": _plain(constraint.cost.entries), **model, **numbers}  # type: ignore[attr-defined]
+
+
+def _rebuild_learned(data: dict[str, Any]) -> LearnedConstraint:
+    parameters = {name: np.asarray(value, np.float32) for name, value in data["parameters"].items()}
+    limits = Ranges(tuple(map(tuple, data["limits"])))
+    numbers = (tuple(data[name]) for name in ("persistence", "push", "error"))
+    return LearnedConstraint(limits, data["learned"], look_up("model", data["model"], MODELS)(**parameters), *numbers)
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
 from cvflows.constraints.hosted import host_rows
+from cvflows.constraints.project import project_samples
 from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
 from cvflows.envs.rollout import EnvironmentError
 from cvflows.maps.base import ActionMap
@@ -70,7 +71,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         forbidden, violation = self._judge(x, wanted)
         action, distance = wanted, 0.0
         if forbidden:
-            found = self.constraint.projection(np.array(x, np.float32), wanted)
+            found = project_samples(self.constraint, np.array(x, np.float32), wanted)
             action, distance = np.array(found.action), float(found.distance)
         observation, reward, terminated, truncated, info = self.env.step(action.copy())
         self._x = self._read(observation)

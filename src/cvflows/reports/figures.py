@@ -1,16 +1,17 @@
-"""Pictures of sets: what is allowed, and where forbidden actions are sent."""
+"""Pictures of tasks: what is allowed, where forbidden actions are sent, and what the environment looks like."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from cvflows.constraints.base import AbstractConstraint
+from cvflows.envs.rendering import picture
+from cvflows.reports.slices import chosen_contexts, plane, spread_of, title_of
 from cvflows.tasks.base import Task
 
 ALLOWED, EDGE, ARROW, START, END = "#cfe8dc", "#1b7f5a", "#8a8f98", "#c8553d", "#1f4e79"
@@ -19,48 +20,85 @@ REACH = 1.35
 
 
 def draw_task(task: Task, path: Path, *, seed: int = 0) -> dict[str, Any]:
-    """Write a PNG of a 2-D slice of the task's set with projected points, and say what was drawn."""
+    """Write a PNG of the environment and of slices of the task's set with projected points; say what was drawn."""
     constraint = task.constraint
-    panels = 3 if constraint.context_dim else 1
-    contexts = np.asarray(task.contexts.sample(jax.random.key(seed), panels))
+    contexts = chosen_contexts(task, seed, 3)
+    frame, missing = _environment(task, seed)
+    panels = len(contexts) + (frame is not None)
     figure = Figure(figsize=(4.6 * panels + 0.6, 5.4), layout="constrained")
     FigureCanvasAgg(figure)
-    rng = np.random.default_rng(seed)
+    rng, spread = np.random.default_rng(seed), spread_of(task)
     projected = 0
     for panel, context in enumerate(contexts):
         axes = figure.add_subplot(1, panels, panel + 1)
-        projected += _draw_slice(axes, constraint, context, rng)
+        projected += _draw_slice(axes, constraint, context, rng, spread)
         if constraint.context_dim:
-            axes.set_title("x = (" + ", ".join(f"{value:.1f}" for value in context) + ")", fontsize=8, wrap=True)
+            axes.set_title(title_of(context), fontsize=8, wrap=True)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    if frame is not None:
+        axes = figure.add_subplot(1, panels, panels)
+        axes.imshow(frame)
+        axes.set_axis_off()
+        axes.set_title(task.environment, fontsize=8)
     others = [f"$a_{index}$" for index in range(3, task.action_dim + 1)]
     rest = f"   (slice at {' = '.join(others)} = 0)" if others else ""
     figure.suptitle(f"{task.name}:  {task.formula}{rest}", fontsize=11)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    return {"task": task.name, "picture": str(path), "panels": panels, "projected": projected}
+    drawn = {"task": task.name, "picture": str(path), "panels": panels, "projected": projected}
+    return {**drawn, **({"missing": missing} if missing else {})}
 
 
-def _draw_slice(axes: Any, constraint: AbstractConstraint, context: np.ndarray, rng: np.random.Generator) -> int:
+def _environment(task: Task, seed: int) -> tuple[np.ndarray | None, str]:
+    """A picture of the environment after a few allowed steps, or None and what it would need."""
+    env = task.make_env(guard=True, render_mode="rgb_array")
+    env.reset(seed=seed)
+    env.action_space.seed(seed)
+    for _ in range(5):
+        env.step(env.action_space.sample())
+    frame, missing = picture(env)
+    env.close()
+    return frame, missing
+
+
+def _draw_slice(
+    axes: Any,
+    constraint: AbstractConstraint,
+    context: np.ndarray,
+    rng: np.random.Generator,
+    spread: tuple[float, float],
+) -> int:
     """One panel: the set in the plane of the first two actions, and random actions with their projections."""
-    dim = constraint.action_dim
-    side = np.linspace(-REACH, REACH, 401)
-    grid = np.zeros((401 * 401, dim), np.float32)
-    grid[:, :2] = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    inside = np.asarray(constraint.contains(context, grid)).reshape(401, 401)
-    axes.contourf(side, side, inside, levels=[0.5, 1.5], colors=[ALLOWED])
-    axes.contour(side, side, inside, levels=[0.5], colors=[EDGE], linewidths=1.2)
-    axes.plot([-1, 1, 1, -1, -1], [-1, -1, 1, 1, -1], color="#444444", lw=1, ls=":", label="action box")
+    dim, side = constraint.action_dim, 401
+    shown = plane(context, dim, REACH, side, spread)
+    across, up = shown.sides
+    inside = np.asarray(constraint.contains(shown.x, shown.a))
+    if not inside.any():  # an equality is thinner than a pixel: show what is within a pixel of it
+        inside = np.asarray(constraint.violation(shown.x, shown.a)) < 2 * REACH / side
+    inside = inside.reshape(side, side)
+    axes.contourf(across, up, inside, levels=[0.5, 1.5], colors=[ALLOWED])
+    axes.contour(across, up, inside, levels=[0.5], colors=[EDGE], linewidths=1.2)
+    ends = (-1, 1) if dim > 1 else (across[0], across[-1])
+    corners = [ends[0], ends[1], ends[1], ends[0], ends[0]]
+    axes.plot(corners, [-1, -1, 1, 1, -1], color="#444444", lw=1, ls=":", label="action box")
 
+    x = np.repeat(context[None], 70, axis=0).astype(np.float32)
     actions = np.zeros((70, dim), np.float32)
-    actions[:, :2] = rng.uniform(-1.3, 1.3, (70, 2))
-    actions = actions[~np.asarray(constraint.contains(context, actions))]
-    ends = np.asarray(constraint.project(context, actions))
-    for start, end in zip(actions, ends, strict=True):
+    actions[:, :2] = rng.uniform(-1.3, 1.3, (70, min(dim, 2)))
+    if dim == 1 and len(context):
+        x[:, 0] = rng.uniform(*spread, 70)
+    forbidden = ~np.asarray(constraint.contains(x, actions))
+    x, actions = x[forbidden], actions[forbidden]
+    landed = np.asarray(constraint.project(x, actions))
+    start, end = (
+        (array[:, :2] if dim > 1 else np.stack([x[:, 0], array[:, 0]], axis=1)) for array in (actions, landed)
+    )
+    for tail, head in zip(start, end, strict=True):
         arrow = {"arrowstyle": "-|>", "color": ARROW, "lw": 0.7, "shrinkA": 2, "shrinkB": 2, "mutation_scale": 7}
-        axes.annotate("", xy=end[:2], xytext=start[:2], arrowprops=arrow)
-    axes.scatter(actions[:, 0], actions[:, 1], s=13, color=START, zorder=3, label="forbidden action")
-    axes.scatter(ends[:, 0], ends[:, 1], s=13, color=END, zorder=3, label="nearest allowed action")
-    axes.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), aspect="equal", xlabel="$a_1$", ylabel="$a_2$")
+        axes.annotate("", xy=head, xytext=tail, arrowprops=arrow)
+    axes.scatter(*start.T, s=13, color=START, zorder=3, label="forbidden action")
+    axes.scatter(*end.T, s=13, color=END, zorder=3, label="nearest allowed action")
+    axes.set(xlim=(across[0], across[-1]), ylim=(-REACH, REACH), xlabel=shown.labels[0], ylabel=shown.labels[1])
+    axes.set_aspect("equal" if dim > 1 else "auto")
     return len(actions)

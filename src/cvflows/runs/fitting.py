@@ -7,11 +7,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
+from cvflows.constraints.structure import Affine
 from cvflows.maps.fit import FitConfig, Fitted, Progress, fit
 from cvflows.maps.kinds import kind_for, make_map
 from cvflows.maps.quality import Quality, measure
 from cvflows.maps.store import save_map
 from cvflows.tasks.base import Task
+
+UNIFORM = 0.01
+"""A density this near to uniform, in nats, is not worth a fit."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +54,26 @@ def fit_task(
     progress: Progress | None = None,
     **options: Any,
 ) -> FitReport:
-    """A map of `kind` fitted to the task's constraint over its p_S, and measured."""
+    """A map of `kind` fitted to the task's constraint over its p_S, and measured.
+
+    `auto` first looks at half-spaces whether their gauge is uniform already: then there is nothing to fit.
+    """
     began = time.perf_counter()
     config = config or FitConfig(check_every=250)
-    kind = kind.casefold()
-    kind = kind_for(task.constraint) if kind == "auto" else kind
-    map_ = make_map(kind, task.constraint, task.contexts, seed=config.seed, **options)
+    chosen = kind_for(task.constraint) if kind.casefold() == "auto" else kind.casefold()
+
+    def report(fitted: Fitted, quality: Quality) -> FitReport:
+        return FitReport(task.name, chosen, fitted, quality, time.perf_counter() - began, config.seed)
+
+    structure = task.constraint.structure(jnp.zeros(task.constraint.context_dim))
+    if chosen == "gauge" != kind.casefold() and isinstance(structure, Affine):
+        plain = make_map(chosen, task.constraint, task.contexts, splines=False)
+        quality = measure(plain, task.contexts)
+        if quality.kl <= UNIFORM:
+            return report(Fitted(plain, np.zeros(0), (), 0.0, 0.0), quality)
+    map_ = make_map(chosen, task.constraint, task.contexts, seed=config.seed, **options)
     fitted = fit(map_, task.contexts, config, progress=progress)
-    quality = measure(fitted.map, task.contexts)
-    return FitReport(task.name, kind, fitted, quality, time.perf_counter() - began, config.seed)
+    return report(fitted, measure(fitted.map, task.contexts))
 
 
 def save_report(report: FitReport, folder: Path) -> Path:
