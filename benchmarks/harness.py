@@ -14,7 +14,9 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,23 @@ class Journal:
         if self.path is not None:
             with self.path.open("a") as file:
                 file.write(json.dumps({"part": part, "figures": figures}) + "\n")
+
+
+def run_parts(work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...]], title: str) -> list[dict[str, Any]]:
+    """`work(*job)` for every job, in two single-threaded processes, skipping those a journal already holds."""
+    from rich.console import Console
+    from rich.progress import track
+
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    journal = Journal()
+    names = [" ".join(map(str, job)) for job in jobs]
+    left = [(name, job) for name, job in zip(names, jobs, strict=True) if name not in journal.done]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        results = pool.map(work, *zip(*(job for _, job in left), strict=True)) if left else iter(())
+        steps = track(results, total=len(left), description=title, console=Console(stderr=True))
+        for (name, _), figures in zip(left, steps, strict=True):
+            journal.add(name, figures)
+    return [journal.done[name] for name in names]
 
 
 def seconds(call: Callable[[], Any], *, repeats: int, warm: int = 2) -> float:

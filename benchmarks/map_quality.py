@@ -8,15 +8,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
-
-from benchmarks.harness import Bar, Journal, main
+from benchmarks.harness import Bar, main, run_parts
 
 TASKS = ("R+L2", "R+D", "H+M", "H+O+S", "H+D", "W+M", "W+O+S", "HC+O")
 HOLLOW = ("R+D", "H+D")
@@ -55,16 +49,12 @@ def jobs(quick: bool) -> list[Job]:
     return sorted(work, key=lambda job: (job[1] == "realnvp", job[1] == "gauge"))
 
 
-def fit_one(cache: str, job: Job) -> dict[str, Any]:
+def fit_one(name: str, kind: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """One fit and its figures."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", cache)
     from cvflows.maps.fit import FitConfig
     from cvflows.runs.fitting import fit_task
     from cvflows.tasks.catalogue import task as find_task
 
-    name, kind, seed, settings = job
     options: dict[str, Any] = {"splines": False} if kind.endswith("plain") else {}
     report = fit_task(find_task(name), kind.removesuffix(" plain"), FitConfig(seed=seed, **settings), **options)
     return {**report.as_json(), "map": kind}
@@ -72,20 +62,11 @@ def fit_one(cache: str, job: Job) -> dict[str, Any]:
 
 def run(quick: bool) -> dict[str, Any]:
     """Maps of every kind on every action task, three seeds each; one of the paper's flow."""
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    journal, work = Journal(), jobs(quick)
-    left = [job for job in work if _name(job) not in journal.done]
-    with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        results = pool.map(partial(fit_one, cache), left)
-        steps = track(results, total=len(left), description="fitting maps", console=Console(stderr=True))
-        for job, figures in zip(left, steps, strict=True):
-            journal.add(_name(job), figures)
-    fits = sorted((journal.done[_name(job)] for job in work), key=lambda fit: TASKS.index(fit["task"]))
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = cache  # seeds of one map share what is compiled
+        fits = run_parts(fit_one, jobs(quick), "fitting maps")
+    fits.sort(key=lambda fit: TASKS.index(fit["task"]))
     return {"fits": fits, "bars": [] if quick else list(bars(fits))}
-
-
-def _name(job: Job) -> str:
-    return f"{job[0]} {job[1]} {job[2]} {job[3]}"
 
 
 def bars(fits: list[dict[str, Any]]) -> Iterator[Bar]:

@@ -32,6 +32,11 @@ def kind_of(name: str) -> str | None:
     return NESTED if name.endswith("O+S") else LIFTED if name == "R+T" else SEPARABLE
 
 
+def robots() -> list[cv.Task]:
+    """The tasks of the four robots of the benchmark, whose actions are constrained directly."""
+    return [task for name, task in TASKS.items() if name.split("+")[0] in ("R", "H", "W", "HC")]
+
+
 Entry = tuple[str, cv.AbstractConstraint, ContextDistribution, cv.AbstractConstraint, str | None]
 
 
@@ -43,7 +48,7 @@ def entries() -> list[Entry]:
     total = cv.Constraint(lambda x, a: jnp.sum(jnp.abs(x * a)) / 20 - 1, 6, 6, convex=True)
     spent = cv.Constraint(lambda x, a: jnp.sum(jnp.maximum(x * a, 0)) / 10 - 1, 6, 6, convex=True)
     both, twin = spent & cv.Ball(6, 0.5), cv.MaxPower(6, 10.0) & cv.Ball(6, 0.5)
-    tasks: list[Entry] = [(t.name, t.constraint, t.contexts, t.constraint, kind_of(t.name)) for t in TASKS.values()]
+    tasks: list[Entry] = [(t.name, t.constraint, t.contexts, t.constraint, kind_of(t.name)) for t in robots()]
     return [
         *tasks,
         (HALF_SPACES, half_spaces, rows, half_spaces, FLAT),

@@ -15,6 +15,8 @@ import pytest
 
 import cvflows as cv
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.learned import LearnedConstraint
+from cvflows.constraints.signals import Polynomial
 from cvflows.maps.base import ActionMap
 from cvflows.maps.kinds import make_map
 from cvflows.tasks.catalogue import TASKS
@@ -62,7 +64,24 @@ MATRIX = [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]]
 USER_DISC = cv.Constraint(lambda x, a: jnp.sum(a * a) / 0.2 - 1, action_dim=2, convex=True)
 USER_POWER = cv.Constraint(power, action_dim=3, context_dim=3, convex=True)
 
-CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, task in TASKS.items()} | {
+TWINS = ("R+O03", "R+O30", "Ant+L2", "BSS3z", "BSS5z")
+"""Tasks whose sets differ from others only in a bound or in size."""
+ACTION_TASKS = {name: task for name, task in TASKS.items() if task.limits is None}
+
+
+def _ship() -> LearnedConstraint:
+    """The corridor with its dynamics known: Δc = ∓(0.1 v₁ + 0.01 a₁) for the left and the right wall."""
+    drift, thrust = np.zeros(5), np.zeros(5)
+    drift[3], thrust[0] = 0.1, 0.01
+    wall = np.stack([drift, thrust, np.zeros(5)])
+    model = Polynomial(np.zeros(4), np.ones(4), np.stack([-wall, wall]).astype(np.float32))
+    return LearnedConstraint(cv.Ranges({0: (0.05, 0.95)}), "stopping", model, (0.95, 0.95), (0.0, 0.0), (0.0, 0.0))
+
+
+CASES: dict[str, Case] = {
+    name: Case(task.constraint, task.contexts) for name, task in ACTION_TASKS.items() if name not in TWINS
+} | {
+    "learned ship": Case(_ship(), cv.Product((cv.Uniform(2, 0.0, 1.0), cv.Uniform(2, -0.3, 0.3)))),
     "tight box": Case(cv.Box(3, low=(-0.5, 0.2, -1.0), high=(0.5, 0.9, 0.3)), NO_CONTEXT),
     "box and ball": Case(cv.Box(3, low=-0.4, high=1.0) & cv.Ball(3, 0.6), NO_CONTEXT),
     "power and ball": Case(cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10)),
@@ -119,6 +138,7 @@ MAPS: dict[str, tuple[Any, ...]] = {
     "slice of a half-space": ("one half-space", "slice"),
     "slice of a simplex": ("simplex", "auto", {"splines": False}),
     "gauge R+T": ("R+T", "gauge"),
+    "gauge of a learned set": ("learned ship", "auto", {"splines": False}),
     "gauge of half-spaces": ("half-spaces", "gauge", {"splines": False}),
     "gauge of an ellipsoid": ("ellipsoid", "auto", {"splines": False}),
     "gauge of a function": ("user power and ball", "gauge", {"splines": False}),

@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("MUJOCO_GL", "egl")
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 from jaxtyping import install_import_hook

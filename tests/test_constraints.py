@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cvflows as cv
-from cases import CASES, each
+from cases import ACTION_TASKS, CASES, each
 from cvflows.errors import ArgumentError, ConstraintFunctionError, UnknownNameError
-from cvflows.tasks.catalogue import TASKS
 
 seeds = st.integers(0, 2**31 - 1)
 
@@ -44,7 +43,7 @@ def formula(name, x, a):
     raise AssertionError(name)
 
 
-@each(TASKS)
+@each(ACTION_TASKS)
 @given(seed=seeds)
 def test_violation_is_the_formula_of_the_task(name, seed):
     case = CASES[name]
@@ -117,7 +116,7 @@ def test_equality_within_its_margin():
     ],
 )
 def test_context_indices(name, indices):
-    task = TASKS[name]
+    task = ACTION_TASKS[name]
     observation = np.arange(task.observation_dim, dtype=np.float32)
     np.testing.assert_array_equal(task.context(observation), indices)
     assert task.constraint.context_dim == len(indices) == task.contexts.size

@@ -49,7 +49,7 @@ def print_tasks(rows: list[dict[str, Any]]) -> None:
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        share = "learned" if row["feasible_share"] is None else f"{row['feasible_share']:.2%}"
+        share = f"{row['feasible_share']:.2%}"
         convex, star = ("yes" if row[key] else "no" for key in ("convex", "star_shaped"))
         name = f"[bold]{row['task']}[/bold]" + (" *" if row["in_paper"] else "")
         words = (row["environment"], row["constraint"], row["formula"], row["action_dim"], convex, star)
@@ -66,8 +66,9 @@ def print_tasks(rows: list[dict[str, Any]]) -> None:
 
 def _print_signal(console: Console, signal: dict[str, Any]) -> None:
     """How well the change of every cost is predicted."""
-    head = f"{signal['form']} constraint from {signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"
-    console.print(f"{head}, {signal['model']} signal model, {signal['seconds']:.1f} s", style="dim")
+    source = f"{signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"
+    head = f"{signal['form']} constraint from {source}, {signal['model']} signal model, {signal['seconds']:.1f} s"
+    console.print(head, style="dim")
     table = Table(box=None, header_style="bold", padding=(0, 2))
     for heading in ("cost", "held-out error", "of a spread of", "persistence"):
         table.add_column(heading)

@@ -130,8 +130,8 @@ class LearnedConstraint(AbstractConstraint):
 def deep_point(offset: Array, normal: Array) -> Array:
     """A point well inside offset + normal·a ≤ 0 and the box.
 
-    Of several depths, the largest that cyclic projection meets. Rows that are nearly parallel or nearly at right angles,
-    as those of positions are, need a sweep or two.
+    Of several depths, the largest that cyclic projection meets. Rows that are nearly parallel or nearly at right
+    angles, as those of positions are, need a sweep or two.
     """
     length = jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from cvflows.errors import ArgumentError
 Range = tuple[int, float, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Ranges:
     """low ≤ s[index] ≤ high for several entries: c = low - s[index], for all of them, then c = s[index] - high.
 
@@ -22,16 +22,15 @@ class Ranges:
 
     entries: tuple[Range, ...]
 
-    def __post_init__(self) -> None:
-        given: Any = self.entries
-        rows = [(i, *ends) for i, ends in given.items()] if isinstance(given, Mapping) else given
-        entries = tuple((int(index), float(low), float(high)) for index, low, high in rows)
-        if not entries:
-            raise ArgumentError("entries", "at least one (index, low, high)", entries)
-        for index, low, high in entries:
+    def __init__(self, entries: Mapping[int, tuple[float, float]] | Iterable[Range]) -> None:
+        rows = [(i, *ends) for i, ends in entries.items()] if isinstance(entries, Mapping) else entries
+        checked = tuple((int(index), float(low), float(high)) for index, low, high in rows)
+        if not checked:
+            raise ArgumentError("entries", "at least one (index, low, high)", checked)
+        for index, low, high in checked:
             if index < 0 or not low < high:
                 raise ArgumentError("entries", "(index ≥ 0, low, high) with low < high", (index, low, high))
-        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "entries", checked)
 
     def _sides(self) -> list[tuple[int, float, float]]:
         """(index, sign, bound) of every finite side: c = sign·s[index] - bound."""

@@ -102,7 +102,7 @@ class Bikes(gymnasium.Env[np.ndarray, np.ndarray]):
     def render(self) -> np.ndarray:
         """A bar of bikes per zone, its docks behind it, and a mark where the coming riders are."""
         canvas = Canvas(0, 1)
-        wide, top = 0.9 / self.zones, 0.8 / self.docks
+        wide, top = 0.9 / self.zones, 0.6 / self.docks  # riders may leave more bikes than there are docks
         for zone, (bikes, riders) in enumerate(zip(self._bikes, self.expected_riders(), strict=True)):
             left, right = 0.05 + wide * (zone + 0.15), 0.05 + wide * (zone + 0.85)
             canvas.rectangle((left, 0.05), (right, 0.05 + top * self.docks), FAINT)

@@ -24,10 +24,8 @@ from cvflows.constraints.hosted import host_rows
 from cvflows.constraints.project import project_samples
 from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
 from cvflows.envs.rollout import EnvironmentError
-from cvflows.maps.base import ActionMap
+from cvflows.maps.base import ActionMap, support
 
-CLIP = 3.0
-"""Latents are cut off at three standard deviations."""
 Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 
@@ -108,8 +106,9 @@ class FeasibleActions(_Guarded):
 
 
 class LatentActions(_Guarded):
-    """The agent acts in the latent box [-3,3]^d; `map_` turns latents into allowed actions, and a guard checks them.
+    """The agent acts in the latent box; `map_` turns latents into allowed actions, and a guard checks them.
 
+    The box is [-3,3]^d, three standard deviations of a normal latent, or [-1,1]^d where the map's base is uniform.
     `info` gains what `FeasibleActions` reports, `executed` being the environment's action.
     """
 
@@ -117,12 +116,13 @@ class LatentActions(_Guarded):
         gymnasium.utils.RecordConstructorArgs.__init__(self, map_=map_, context=context)
         super().__init__(env, map_.constraint, context)
         self.map = map_
-        self.action_space = spaces.Box(-CLIP, CLIP, (map_.constraint.action_dim,), np.float32)
+        reach = support(map_.base)
+        self.action_space = spaces.Box(-reach, reach, (map_.constraint.action_dim,), np.float32)
         self._parameters, structure = eqx.partition(map_, eqx.is_array)
 
         @jax.jit
         def forward(parameters: Any, latent: jax.Array, x: jax.Array) -> jax.Array:
-            return eqx.combine(parameters, structure).forward(jnp.clip(latent, -CLIP, CLIP), x)[0]
+            return eqx.combine(parameters, structure).forward(jnp.clip(latent, -reach, reach), x)[0]
 
         self._forward = forward
 

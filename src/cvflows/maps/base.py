@@ -58,9 +58,14 @@ def draw_latents(base: Base, key: PRNGKeyArray, count: int, dim: int) -> Float[A
     return jax.random.uniform(key, (count, dim), minval=-1.0, maxval=1.0)
 
 
+def support(base: Base) -> float:
+    """How far the latents an agent uses reach: 3 for a normal base, 1 for a uniform one."""
+    return CLIP if base == "normal" else 1.0
+
+
 def is_covered(base: Base, latent: Float[Array, "*batch dim"]) -> Array:
     """Whether a latent lies in the support an agent uses: |â_i| ≤ 3 for a normal base, the box for a uniform one."""
-    return jnp.all(jnp.abs(latent) <= (CLIP if base == "normal" else 1.0), axis=-1)
+    return jnp.all(jnp.abs(latent) <= support(base), axis=-1)
 
 
 def log_base(base: Base, latent: Vector) -> Float[Array, ""]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.constraints.sample import feasible_samples
-from cvflows.maps.base import CLIP, ActionMap, draw_latents, is_covered, log_base
+from cvflows.maps.base import ActionMap, draw_latents, is_covered, log_base, support
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _push(
     """Actions of the latents, clipped as an agent clips them, and their log-density without the clip."""
 
     def sample(latent: Array, x: Array) -> tuple[Array, Array]:
-        clipped = jnp.clip(latent, -CLIP, CLIP) if map_.base == "normal" else latent
+        clipped = jnp.clip(latent, -support(map_.base), support(map_.base))
         actions, log_dets = jax.vmap(lambda z: map_.forward(z, x))(jnp.stack([clipped, latent]))
         return actions[0], log_base(map_.base, latent) - log_dets[1]
 

@@ -33,7 +33,7 @@ def draw_task(task: Task, path: Path, *, seed: int = 0) -> dict[str, Any]:
         axes = figure.add_subplot(1, panels, panel + 1)
         projected += _draw_slice(axes, constraint, context, rng, spread)
         if constraint.context_dim:
-            axes.set_title(title_of(context), fontsize=8, wrap=True)
+            axes.set_title(title_of(context, task.action_dim), fontsize=8, wrap=True)
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     if frame is not None:
@@ -91,9 +91,9 @@ def _draw_slice(
     forbidden = ~np.asarray(constraint.contains(x, actions))
     x, actions = x[forbidden], actions[forbidden]
     landed = np.asarray(constraint.project(x, actions))
-    start, end = (
-        (array[:, :2] if dim > 1 else np.stack([x[:, 0], array[:, 0]], axis=1)) for array in (actions, landed)
-    )
+    start, end = actions[:, :2], landed[:, :2]
+    if dim == 1:
+        start, end = (np.concatenate([x[:, :1], points], axis=1) for points in (start, end))
     for tail, head in zip(start, end, strict=True):
         arrow = {"arrowstyle": "-|>", "color": ARROW, "lw": 0.7, "shrinkA": 2, "shrinkB": 2, "mutation_scale": 7}
         axes.annotate("", xy=head, xytext=tail, arrowprops=arrow)

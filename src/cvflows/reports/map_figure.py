@@ -35,7 +35,7 @@ def draw_map(map_: ActionMap, task: Task, checks: Sequence[Check], path: Path, *
         axes = figure.add_subplot(1, panels, index + 1)
         image = _draw_density(axes, map_, x, spread)
         if len(x):
-            axes.set_title(title_of(x), fontsize=7, wrap=True)
+            axes.set_title(title_of(x, task.action_dim), fontsize=7, wrap=True)
     if image is not None:
         bar = figure.colorbar(image, ax=figure.axes[: len(contexts)], shrink=0.75, pad=0.02)
         bar.set_label("density / uniform density", fontsize=9)
@@ -90,9 +90,9 @@ def _log_lengths(worst: np.ndarray, pixel: float) -> np.ndarray:
 
 def _draw_histogram(axes: Any, map_: ActionMap, x: Any, reach: float) -> Any:
     """Where the map's actions fall in (a₁, a₂), the other entries being what they are."""
-    latents = draw_latents(map_, jax.random.key(0), 40_000)
+    latents = draw_latents(map_.base, jax.random.key(0), 40_000, map_.constraint.action_dim)
     actions = np.asarray(eqx.filter_jit(jax.vmap(lambda latent: map_.forward(latent, x)[0]))(latents))
-    counts, across, up = np.histogram2d(*actions[:, :2].T, bins=60, range=[[-1.05, 1.05]] * 2)
+    counts, across, up = np.histogram2d(actions[:, 0], actions[:, 1], bins=60, range=[[-1.05, 1.05]] * 2)
     ratio = np.where(counts > 0, counts / counts[counts > 0].mean(), np.nan)
     extent = (across[0], across[-1], up[0], up[-1])
     axes.set(xlabel="$a_1$", ylabel="$a_2$")

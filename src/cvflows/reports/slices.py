@@ -57,6 +57,7 @@ def chosen_contexts(task: Task, seed: int, count: int) -> np.ndarray:
     return x[[int(np.abs(share - aim).argmin()) for aim in aims]]
 
 
-def title_of(context: Any) -> str:
-    """A context as a title."""
-    return "x = (" + ", ".join(f"{value:.2g}" for value in np.asarray(context)) + ")"
+def title_of(context: Any, dim: int) -> str:
+    """A context as a title; of a single action, its first entry is an axis of the picture."""
+    values = [f"{value:.2g}" for value in np.asarray(context)]
+    return "x = (" + ", ".join(values if dim > 1 else ["·", *values[1:]]) + ")"

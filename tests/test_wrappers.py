@@ -1,0 +1,175 @@
+"""The doors for other people's agents: only allowed actions pass, and `info` says what happened."""
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import cvflows as cv
+from cases import map_case
+from cvflows.envs.ball import Ball
+from cvflows.envs.rollout import EnvironmentError
+
+DISC = cv.Ball(2, 0.5)
+
+
+class Recorder(gymnasium.Env):
+    """Two actions; remembers what it was told; observation (speed, speed, 7)."""
+
+    def __init__(self, low=-1.0, high=1.0, observation=None, cost=None):
+        self.action_space = spaces.Box(low, high, (2,), np.float32)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+        self.observation = np.array([4.0, -4.0, 7.0], np.float32) if observation is None else observation
+        self.told, self.cost = [], cost
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.array([2.0, -2.0, 7.0], np.float32), {}
+
+    def step(self, action):
+        self.told.append(action.copy())
+        action *= 0  # an environment that writes to its argument must not reach ours
+        return self.observation, 1.0, False, False, {} if self.cost is None else {"cost": self.cost}
+
+
+def test_allowed_actions_pass_as_they_are():
+    inner = Recorder()
+    env = cv.FeasibleActions(inner, DISC)
+    env.reset()
+    action = np.array([0.3, -0.2], np.float32)
+    *_, info = env.step(action)
+    np.testing.assert_array_equal(action, np.float32([0.3, -0.2]))
+    np.testing.assert_array_equal(inner.told[0], action)
+    np.testing.assert_array_equal(info["executed"], action)
+    assert (info["cv"], info["cost"], info["projected"], info["projection_distance"]) == (0.0, 0.0, False, 0.0)
+
+
+def test_forbidden_actions_are_projected_and_counted():
+    inner = Recorder(cost=2.0)
+    env = cv.FeasibleActions(inner, DISC)
+    env.reset()
+    *_, info = env.step([3.0, 4.0])
+    np.testing.assert_allclose(inner.told[0], [0.3, 0.4], atol=1e-4)
+    assert bool(DISC.contains(None, inner.told[0]))
+    assert info["projected"] is True
+    assert info["cost"] == 3.0  # the environment's own, and ours
+    assert info["cv"] == pytest.approx(float(DISC.violation(None, [3.0, 4.0])), rel=1e-5)
+    assert info["projection_distance"] == pytest.approx(4.5, abs=1e-3)
+
+
+def test_reads_the_context_of_the_observation_before():
+    """|w|·|a| ≤ 1 at w = 2 after the reset, at w = 4 after the first step."""
+    inner = Recorder()
+    env = cv.FeasibleActions(inner, cv.Orthoplex(2, 1.0), context=[0, 1])
+    env.reset()
+    assert not env.step(np.array([0.5, 0.0]))[-1]["projected"]
+    assert env.step(np.array([0.5, 0.0]))[-1]["projected"]
+    np.testing.assert_allclose(inner.told[1], [0.25, 0.0], atol=1e-4)
+    scaled = cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), context=[(0, 0.1), (1, 0.1)])
+    scaled.reset()
+    assert not scaled.step(np.array([1.0, 1.0]))[-1]["projected"]
+    function = cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), context=lambda observation: 3 * observation[:2])
+    function.reset()
+    assert function.step(np.array([0.5, 0.0]))[-1]["projected"]
+
+
+def test_a_margin_of_rounding_is_settled_by_the_strict_tolerance():
+    env = cv.FeasibleActions(Recorder(), DISC)
+    env.reset()
+    assert not env.step(np.array([0.5, 0.0]))[-1]["projected"]
+    assert env.step(np.array([0.50001, 0.0]))[-1]["projected"]
+
+
+def test_rows_that_python_cannot_divide_are_left_to_jax():
+    safe = cv.Constraint(
+        lambda x, a: jnp.where(x[0] > 0, a[0] / x[0], 0.0) - 1, action_dim=2, context_dim=1, convex=True
+    )
+    env = cv.FeasibleActions(Recorder(observation=np.zeros(3, np.float32)), safe, context=[0])
+    env.reset()
+    env.step(np.zeros(2))
+    assert not env.step(np.ones(2))[-1]["projected"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cv.FeasibleActions(gymnasium.make("CartPole-v1"), DISC), "expected a Box action space"),
+        (lambda: cv.FeasibleActions(Recorder(-np.inf, np.inf), DISC), "expected a bounded action space"),
+        (lambda: cv.FeasibleActions(Recorder(-2.0, 2.0), DISC), "RescaleAction"),
+        (lambda: cv.FeasibleActions(Recorder(), cv.Ball(3, 0.5)), "expected action_dim 2"),
+        (lambda: cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), [0, 3]), r"indices in \[0, 3\), got 3"),
+        (lambda: cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), [0]), "expected 2 indices"),
+        (lambda: cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0)), "indices of the 2 observation entries"),
+    ],
+)
+def test_refuses_what_does_not_fit(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_refuses_bad_actions_and_environments():
+    env = cv.FeasibleActions(Recorder(), DISC)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(2))
+    env.reset()
+    with pytest.raises(ValueError, match="`action`: expected finite numbers"):
+        env.step([np.nan, 0.0])
+    with pytest.raises(ValueError, match=r"`action`: expected shape \(2,\)"):
+        env.step(np.zeros(3))
+    broken = cv.FeasibleActions(Recorder(observation=np.full(3, np.nan)), cv.Orthoplex(2, 1.0), [0, 1])
+    broken.reset()
+    broken.step(np.zeros(2))
+    with pytest.raises(EnvironmentError, match="NaN"):
+        broken.step(np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["slice R+L2, uniform base", "box spline R+L2, uniform base"])
+def test_latents_become_allowed_actions(name):
+    map_ = map_case(name).map
+    inner = Recorder()
+    env = cv.LatentActions(inner, map_)
+    assert env.action_space == spaces.Box(-1.0, 1.0, (2,), np.float32)
+    env.reset()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        latent = rng.uniform(-4, 4, 2).astype(np.float32)
+        *_, info = env.step(latent)
+        assert bool(map_.constraint.contains(None, inner.told[-1]))
+        if not info["projected"]:
+            expected = map_.forward(jnp.clip(latent, -1, 1), jnp.zeros(0))[0]
+            np.testing.assert_allclose(inner.told[-1], expected, atol=1e-5)
+
+
+def test_many_environments_at_once():
+    envs = gymnasium.make_vec("cvflows/R-L2-v0", num_envs=3, vectorization_mode="sync")
+    envs.reset(seed=0)
+    *_, infos = envs.step(np.ones((3, 2), np.float32))
+    assert infos["projected"].all()
+    np.testing.assert_allclose(np.linalg.norm(infos["executed"], axis=1), np.sqrt(0.05), rtol=1e-3)
+    envs.close()
+
+
+def test_latent_environments_at_once():
+    map_ = map_case("shell R+D").map
+    envs = gymnasium.make_vec(
+        "cvflows/R-D-v0",
+        num_envs=2,
+        vectorization_mode="sync",
+        wrappers=[lambda env: cv.LatentActions(env, map_)],
+        guard=False,
+    )
+    envs.reset(seed=0)
+    assert envs.single_action_space == spaces.Box(-3.0, 3.0, (2,), np.float32)
+    *_, infos = envs.step(np.full((2, 2), 2.0, np.float32))
+    assert not infos["projected"].any()
+    assert (np.abs(np.linalg.norm(infos["executed"], axis=1) - np.sqrt(0.045)) <= 0.013).all()
+    envs.close()
+
+
+def test_guarding_a_world_costs_no_reward_where_nothing_is_forbidden():
+    plain, guarded = Ball(1), cv.FeasibleActions(Ball(1), cv.Box(1))
+    for env in (plain, guarded):
+        env.reset(seed=0)
+    for _ in range(10):
+        assert plain.step(np.array([0.05]))[1] == pytest.approx(guarded.step(np.array([0.05]))[1], abs=1e-6)
