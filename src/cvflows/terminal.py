@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 
-@contextmanager
-def fit_progress(title: str, steps: int) -> Iterator[Any]:
-    """A bar with loss, accuracy and recall; yields the callback for `fit`."""
+def _bar() -> Progress:
+    """A bar with figures beside it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -21,7 +21,13 @@ def fit_progress(title: str, steps: int) -> Iterator[Any]:
         TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def fit_progress(title: str, steps: int) -> Iterator[Any]:
+    """A bar with loss, accuracy and recall; yields the callback for `fit`."""
+    with _bar() as bar:
         line = bar.add_task(title, total=steps, figures="compiling")
 
         def advance(step: int, loss: float, check: Any) -> None:
@@ -29,6 +35,29 @@ def fit_progress(title: str, steps: int) -> Iterator[Any]:
             if check is not None:
                 figures += f"  accuracy {check.accuracy:.2%}  recall {check.recall:.2%}"
             bar.update(line, completed=step, figures=figures)
+
+        yield advance
+
+
+@contextmanager
+def train_progress(title: str, steps: int) -> Iterator[Any]:
+    """A bar with speed, return and violations; yields the callback for `Trainer.run`."""
+    with _bar() as bar:
+        line = bar.add_task(title, total=steps, figures="compiling")
+        last = {"time": time.perf_counter(), "step": 0}
+
+        def advance(trainer: Any) -> None:
+            passed = time.perf_counter() - last["time"]
+            if passed < 0.5:
+                return
+            recent = trainer.episodes[-20:]
+            figures = f"{(trainer.step - last['step']) / passed:,.0f} steps/s"
+            last.update(time=last["time"] + passed, step=trainer.step)
+            if recent:
+                length = sum(episode.length for episode in recent)
+                cv = 100 * sum(episode.violations for episode in recent) / max(length, 1)
+                figures += f"  return {sum(episode.reward for episode in recent) / len(recent):.1f}  CV {cv:.2f} %"
+            bar.update(line, completed=trainer.step, figures=figures)
 
         yield advance
 

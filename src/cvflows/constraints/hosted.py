@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,16 @@ from jax.extend.core import Literal
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
 
-HostRows = Callable[[Sequence[float], Sequence[float]], list[float]]
+
+class Hosted(NamedTuple):
+    """Functions of a context and an action, both sequences of floats."""
+
+    rows: Callable[[Sequence[float], Sequence[float]], list[float]]
+    """Every row, the action box's among them."""
+    inside: Callable[[Sequence[float], Sequence[float]], bool]
+    """Whether every row is ≤ 0; never true where one is NaN."""
+
+
 LONGEST = 400
 """Operations beyond which a compiled function is as fast."""
 
@@ -76,8 +85,8 @@ class _UnwritableError(Exception):
 
 
 @lru_cache
-def host_rows(constraint: AbstractConstraint) -> HostRows | None:
-    """`(x, a) → all rows, the action box's among them`, on sequences of floats; None where it cannot be written."""
+def hosted(constraint: AbstractConstraint) -> Hosted | None:
+    """The rows of a constraint in Python; None where they cannot be written."""
     x, a = jnp.zeros(constraint.context_dim), jnp.zeros(constraint.action_dim)
     closed = jax.make_jaxpr(lambda x, a: all_rows(constraint, x, a))(x, a)
     writer = _Writer()
@@ -86,12 +95,14 @@ def host_rows(constraint: AbstractConstraint) -> HostRows | None:
         (rows,) = writer.run(closed.jaxpr, closed.consts, names)
     except _UnwritableError:
         return None
-    body = [*writer.lines, f"return [{', '.join(_written(rows).ravel())}]"]
-    source = "def rows(x, a):\n" + "\n".join(f"    {line}" for line in body)
-    # The source is made of our own templates and of numbers; nothing in it comes from outside.
+    results = _written(rows).ravel()
+    endings = {"rows": f"[{', '.join(results)}]", "inside": " and ".join(f"{row} <= 0" for row in results)}
     scope: dict[str, Any] = {name: getattr(math, name) for name in dir(math) if not name.startswith("_")}
-    exec(compile(source, f"<rows of {type(constraint).__name__}>", "exec"), scope)
-    return scope["rows"]
+    for name, ending in endings.items():
+        source = "\n    ".join([f"def {name}(x, a):", *writer.lines, f"return {ending}"])
+        # The source is made of our own templates and of numbers; nothing in it comes from outside.
+        exec(compile(source, f"<{name} of {type(constraint).__name__}>", "exec"), scope)
+    return Hosted(scope["rows"], scope["inside"])
 
 
 class _Writer:

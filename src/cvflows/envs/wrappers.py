@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium import spaces
 
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
-from cvflows.constraints.hosted import host_rows
+from cvflows.constraints.hosted import hosted
 from cvflows.constraints.project import project_samples
 from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
 from cvflows.envs.rollout import EnvironmentError
@@ -37,7 +37,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         check_actions(env, constraint)
         self.constraint = constraint
         self._read = context_reader(env, constraint, context)
-        self._rows, self._inspect = host_rows(constraint), _inspector(constraint)
+        self._hosted, self._inspect = hosted(constraint), _inspector(constraint)
         self._x: list[float] | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -52,9 +52,9 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
 
     def _judge(self, x: list[float], wanted: np.ndarray) -> tuple[bool, float]:
         """Whether an action is forbidden, and its violation. Python settles clear cases; JAX has the last word."""
-        if self._rows is not None:
+        if self._hosted is not None:
             try:
-                if all(row <= 0 for row in self._rows(x, wanted.tolist())):
+                if self._hosted.inside(x, wanted.tolist()):
                     return False, 0.0
             except (ArithmeticError, ValueError):  # a division by zero or the like: JAX knows what it means
                 pass
@@ -73,14 +73,15 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
             action, distance = np.array(found.action), float(found.distance)
         observation, reward, terminated, truncated, info = self.env.step(action.copy())
         self._x = self._read(observation)
-        told = {
+        info = {
+            **info,
             "cv": violation,
             "cost": float(forbidden) + info.get("cost", 0.0),
             "projected": forbidden,
             "projection_distance": distance,
             "executed": action,
         }
-        return observation, reward, terminated, truncated, {**info, **told}
+        return observation, reward, terminated, truncated, info
 
 
 class FeasibleActions(_Guarded):

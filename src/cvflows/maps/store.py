@@ -36,7 +36,7 @@ CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents
 def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
     """Write a map into `folder`; `about` is kept as it is in `map.json`. Returns the folder."""
     folder = Path(folder)
-    arrays = save_arrays(_named_arrays(map_))
+    arrays = save_arrays(named_arrays(map_))
     record = {
         "format": FORMAT,
         "version": VERSION,
@@ -74,7 +74,7 @@ def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -
         raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
     if hashlib.sha256(content).hexdigest() != record.get("sha256"):
         raise StoreError(path, "is not the file that `map.json` was written with")
-    return _filled(skeleton, arrays, path)
+    return filled(skeleton, arrays, path)
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -133,18 +133,20 @@ def _skeleton(record: dict[str, Any], constraint: AbstractConstraint) -> ActionM
     return make(chart, symmetry, **settings)
 
 
-def _named_arrays(map_: ActionMap) -> dict[str, np.ndarray]:
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(map_, eqx.is_array))
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a pytree by their paths."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _filled(skeleton: ActionMap, arrays: dict[str, np.ndarray], path: Path) -> ActionMap:
-    wanted = _named_arrays(skeleton)
+def filled(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+    """A pytree like `skeleton` with the arrays that `named_arrays` gave, read from `path`."""
+    wanted = named_arrays(skeleton)
     if {name: array.shape for name, array in wanted.items()} != {name: array.shape for name, array in arrays.items()}:
-        raise StoreError(path, "holds other arrays than this map has")
+        raise StoreError(path, "holds other arrays than were expected")
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise StoreError(path, "holds NaN or infinity")
     dynamic, static = eqx.partition(skeleton, eqx.is_array)
     leaves, tree = jax.tree_util.tree_flatten_with_path(dynamic)
-    filled = [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves]
-    return eqx.combine(jax.tree_util.tree_unflatten(tree, filled), static)
+    found = [jnp.asarray(arrays[jax.tree_util.keystr(where)]) for where, _ in leaves]
+    return eqx.combine(jax.tree_util.tree_unflatten(tree, found), static)

@@ -154,8 +154,8 @@ class Task:
 
         return Observed(self.context(collect(self.make_env(guard=True), steps=2_000).before.astype(np.float32)))
 
-    def with_constraint(self, constraint: AbstractConstraint, contexts: ContextDistribution) -> Task:
-        """The same task with another constraint and its p_S."""
+    def with_constraint(self, constraint: AbstractConstraint, contexts: ContextDistribution | None) -> Task:
+        """The same task with another constraint and its p_S (None: states of a random policy)."""
         return replace(self, allowed=constraint, distribution=contexts)
 
 

@@ -1,0 +1,1 @@
+"""Learning rules, and the methods made from them."""

@@ -1,0 +1,147 @@
+"""What every learner shares: the problem it faces, its settings, its data, and acting through a decoder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cvflows.agents.methods import Method
+from cvflows.agents.networks import Network, apply
+from cvflows.constraints.base import AbstractConstraint, all_rows
+from cvflows.maps.base import ActionMap, support
+
+Observations = Float[Array, "batch observation"]
+Latents = Float[Array, "batch action"]
+Contexts = Float[Array, "batch context"]
+Scalars = Float[Array, " batch"]
+Key = PRNGKeyArray
+Metrics = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of a learner.
+
+    `reward_scale` multiplies rewards before learning. `target_entropy` is what -E[log π] is held at, None: -d.
+    `noise` and `target_noise` are in units of the latent's reach: 1 for a box, 3 standard deviations for a normal base.
+    """
+
+    discount: float = 0.99
+    tau: float = 0.005
+    learning_rate: float = 3e-4
+    hidden: tuple[int, ...] = (256, 256)
+    batch: int = 256
+    reward_scale: float = 1.0
+    target_entropy: float | None = None
+    noise: float = 0.1
+    target_noise: float = 0.2
+    policy_delay: int = 2
+
+
+class Problem(NamedTuple):
+    """Sizes, the allowed actions, and how a context is read from an observation (last axis, JAX in, JAX out)."""
+
+    observation_dim: int
+    constraint: AbstractConstraint
+    read: Callable[[Any], Any]
+
+    @property
+    def action_dim(self) -> int:
+        return self.constraint.action_dim
+
+
+class Batch(NamedTuple):
+    """Transitions; `taken` is what the critic sees of the action."""
+
+    observation: Observations
+    taken: Latents
+    reward: Scalars
+    following: Observations
+    terminal: Scalars
+
+    @classmethod
+    def unpack(cls, rows: Float[Array, "batch width"], observation_dim: int) -> Batch:
+        """From rows (observation, taken, reward, following, terminal)."""
+        o, width = observation_dim, rows.shape[1]
+        d = width - 2 * o - 2
+        return cls(rows[:, :o], rows[:, o : o + d], rows[:, o + d], rows[:, o + d + 1 : width - 1], rows[:, -1])
+
+
+class Decoded(NamedTuple):
+    """An action and log|det ∂a/∂â|."""
+
+    action: Latents
+    log_det: Scalars
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """From latents to actions. The map's parameters travel apart, as `frozen`, so that none is compiled in."""
+
+    method: Method
+    problem: Problem
+    structure: Any
+    reach: float
+
+    @classmethod
+    def of(cls, method: Method, problem: Problem, map_: ActionMap | None) -> tuple[Decoder, Any]:
+        """The decoder of a method and the frozen parameters of its map."""
+        if map_ is None:
+            return cls(method, problem, None, 1.0), ()
+        frozen, structure = eqx.partition(map_, eqx.is_array)
+        return cls(method, problem, structure, support(map_.base)), frozen
+
+    @property
+    def bounded(self) -> bool:
+        """Whether latents live in a box rather than under a normal density."""
+        return self.method.decoder == "box"
+
+    def clip(self, latent: Latents) -> Latents:
+        return jnp.clip(latent, -self.reach, self.reach)
+
+    def __call__(self, frozen: Any, latent: Latents, x: Contexts) -> Decoded:
+        if self.method.decoder == "box":
+            return Decoded(latent, jnp.zeros(latent.shape[0]))
+        return Decoded(*jax.vmap(eqx.combine(frozen, self.structure).forward)(self.clip(latent), x))
+
+    def seen(self, frozen: Any, latent: Latents, observation: Observations) -> Latents:
+        """What the critic is told of a latent."""
+        if self.method.critic_sees == "latent":
+            return self.clip(latent)
+        return self(frozen, latent, self.problem.read(observation)).action
+
+
+class Acted(NamedTuple):
+    """Latents, their actions, and how the constraint finds them: its largest row and its violation."""
+
+    latent: Latents
+    action: Latents
+    largest: Scalars
+    violation: Scalars
+
+
+def judged(decoder: Decoder, frozen: Any, latent: Latents, observation: Observations) -> Acted:
+    """Decode latents and look whether their actions are allowed."""
+    x = decoder.problem.read(observation)
+    action = decoder(frozen, latent, x).action
+    rows = jax.vmap(lambda x, a: all_rows(decoder.problem.constraint, x, a))(x, action)
+    return Acted(decoder.clip(latent), action, jnp.max(rows, axis=1), jnp.sum(jnp.maximum(rows, 0), axis=1))
+
+
+def values(critics: Sequence[Network], observation: Observations, taken: Latents) -> list[Scalars]:
+    """Q_i(s, taken) of every critic."""
+    both = jnp.concatenate([observation, taken], axis=1)
+    return [apply(critic, both)[:, 0] for critic in critics]
+
+
+def normal_log_density(value: Latents, mean: Latents, log_std: Latents) -> Scalars:
+    """log N(value; mean, e^log_std), summed over the entries."""
+    z = (value - mean) * jnp.exp(-log_std)
+    return -jnp.sum(z**2 / 2 + log_std, axis=1) - value.shape[1] * math.log(2 * math.pi) / 2

@@ -1,0 +1,28 @@
+"""Replay: transitions as rows of one float32 table, the oldest overwritten when it is full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cvflows.errors import dimension
+
+
+class Replay:
+    """Rows (observation, taken, reward, following, terminal); see `Batch.unpack`."""
+
+    def __init__(self, capacity: int, width: int) -> None:
+        self.rows = np.zeros((dimension("capacity", capacity), dimension("width", width)), np.float32)
+        self.added = 0
+
+    def __len__(self) -> int:
+        return min(self.added, len(self.rows))
+
+    def add(self, rows: np.ndarray) -> None:
+        """Append rows (n, width)."""
+        places = (self.added + np.arange(len(rows))) % len(self.rows)
+        self.rows[places] = rows
+        self.added += len(rows)
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Rows drawn with replacement, shape (*shape, width)."""
+        return self.rows[rng.integers(0, len(self), shape)]

@@ -1,0 +1,107 @@
+"""Playing environments through a learner: decode, judge, project what is forbidden, step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from cvflows.agents.base import Acted, Problem
+from cvflows.constraints.base import TOLERANCE
+from cvflows.constraints.project import project_samples
+from cvflows.envs.rollout import EnvironmentError
+from cvflows.errors import CVFlowsError
+from cvflows.runs.tally import Episode
+from cvflows.tasks.base import Task
+
+
+class LearningError(CVFlowsError, RuntimeError):
+    """A learner gave something that cannot be used."""
+
+
+class Guarded(NamedTuple):
+    """What the environment gets, with what was asked for."""
+
+    latent: np.ndarray
+    executed: np.ndarray
+    forbidden: np.ndarray
+    violation: np.ndarray
+
+
+def make_problem(task: Task) -> Problem:
+    """What a learner needs to know of a task."""
+    if callable(task.reads):
+        return Problem(task.observation_dim, task.constraint, task.reads)
+    indices = np.array([index for index, _ in task.reads], int)
+    factors = np.array([factor for _, factor in task.reads], np.float32)
+    return Problem(task.observation_dim, task.constraint, lambda o: o[..., indices] * jnp.asarray(factors))
+
+
+def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:
+    """Replace forbidden actions by the nearest allowed ones."""
+    latent, action, largest, violation = (np.asarray(part) for part in acted)
+    if not np.isfinite(largest).all():
+        raise LearningError("the policy or the constraint gave NaN: try a lower learning rate or reward scale")
+    forbidden = largest > TOLERANCE
+    if forbidden.any():
+        x = np.asarray(task.context(observations), np.float32)
+        projected = np.asarray(project_samples(task.constraint, x, action).action)
+        action = np.where(forbidden[:, None], projected, action)
+    return Guarded(latent, action, forbidden, violation)
+
+
+def episode_seed(*numbers: int) -> int:
+    """A seed for one episode, from the run's seed and the episode's numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
+def play(
+    task: Task,
+    choose: Callable[[np.ndarray, int], Acted],
+    episodes: int,
+    seed: int,
+    *,
+    make_env: Callable[[], Any],
+    parallel: int = 8,
+    tick: Callable[[int], None] | None = None,
+) -> list[Episode]:
+    """Whole episodes with actions from `choose(observations, count)`, some environments side by side."""
+    parallel = min(parallel, episodes)
+    envs = [make_env() for _ in range(parallel)]
+    started = parallel
+    now = [Episode(number=index) for index in range(parallel)]
+    observations = np.stack([env.reset(seed=episode_seed(seed, index))[0] for index, env in enumerate(envs)])
+    observations = observations.astype(np.float32)
+    active = np.ones(parallel, bool)
+    finished: list[Episode] = []
+    count = 0
+    while active.any():
+        chosen = guard(task, observations, choose(observations, count))
+        count += 1
+        for index in np.flatnonzero(active):
+            following, reward, terminated, truncated, info = envs[index].step(chosen.executed[index])
+            observations[index] = check_observation(following)
+            now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
+            if not (terminated or truncated):
+                continue
+            now[index].close(info)
+            finished.append(now[index])
+            if tick is not None:
+                tick(len(finished))
+            active[index] = started < episodes
+            if active[index]:
+                observations[index] = envs[index].reset(seed=episode_seed(seed, started))[0]
+                now[index] = Episode(number=started)
+                started += 1
+    for env in envs:
+        env.close()
+    return sorted(finished, key=lambda episode: episode.number)
+
+
+def check_observation(observation: Any) -> Any:
+    """The observation, or an error when an entry is not a number."""
+    if not np.isfinite(np.sum(observation)):
+        raise EnvironmentError(f"the environment returned NaN or infinity: {observation}")
+    return observation

@@ -1,0 +1,156 @@
+"""Agent: a method on a task, with the habits of the field: learn, predict, save, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cvflows.errors import ArgumentError
+from cvflows.maps.base import ActionMap
+from cvflows.maps.store import load_map, save_map
+from cvflows.runs.acting import guard
+from cvflows.runs.config import RunConfig, make_config, method_of
+from cvflows.runs.fitting import fit_task
+from cvflows.runs.store import RunFolder
+from cvflows.runs.train import Trainer
+from cvflows.tasks.base import Task
+from cvflows.tasks.catalogue import task as find_task
+
+
+class Agent:
+    """An agent whose actions stay allowed.
+
+        agent = Agent("SAC+CVFlow", task, seed=0)
+        agent.learn(100_000)
+        action, _ = agent.predict(observation)
+
+    **Arguments:**
+
+    - `method`: a name of `METHODS`.
+    - `task`: a `Task` or the name of one.
+    - `map_`: a fitted map, by default one of the kind `map` is fitted now.
+    - `form`: of the constraint that is learned where the task limits states.
+    - `preset`, `num_envs` and others: of `make_config`; further names override hyper-parameters.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        task: Task | str,
+        *,
+        seed: int = 0,
+        map_: ActionMap | None = None,
+        map: str = "auto",
+        form: str = "stopping",
+        preset: str = "tuned",
+        num_envs: int = 1,
+        **overrides: Any,
+    ) -> None:
+        found = find_task(task) if isinstance(task, str) else task
+        config = make_config(
+            found, method, preset=preset, overrides=overrides, seed=seed, num_envs=num_envs, map=map, form=form
+        )
+        found = resolved(found, config)
+        self._trainer = Trainer(found, config, map_ or fitted_map(found, config))
+
+    @property
+    def task(self) -> Task:
+        """The task, its constraint known."""
+        return self._trainer.task
+
+    @property
+    def config(self) -> RunConfig:
+        """Every setting."""
+        return self._trainer.config
+
+    @property
+    def episodes(self) -> list[Any]:
+        """What training counted, episode by episode."""
+        return self._trainer.episodes
+
+    def learn(self, steps: int, *, progress: bool = True) -> Agent:
+        """Take that many more steps in the environment; a bar shows how it goes."""
+        until = self._trainer.step + steps
+        if not progress:
+            self._trainer.run(until)
+            return self
+        from cvflows.terminal import train_progress
+
+        with train_progress(f"{self.config.method} on {self.config.task}", until) as tick:
+            self._trainer.run(until, tick)
+        return self
+
+    def predict(self, observation: Any, deterministic: bool = True) -> tuple[np.ndarray, None]:
+        """An allowed action for one observation (o,), or one for each of a batch (n, o)."""
+        given = np.asarray(observation, np.float32)
+        size = self.task.observation_dim
+        if given.ndim not in (1, 2) or given.shape[-1] != size:
+            raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
+        if not np.isfinite(given).all():
+            raise ArgumentError("observation", "finite numbers", given)
+        batch = given if given.ndim == 2 else given[None]
+        self._asked = getattr(self, "_asked", 0) + 1
+        acted = self._trainer.learner.act(batch, self._asked, explore=not deterministic)
+        action = guard(self.task, batch, acted).executed
+        return (action if given.ndim == 2 else action[0]), None
+
+    def evaluate(self, episodes: int = 100) -> dict[str, float]:
+        """Mean return, violations before projection, and more, over episodes without exploring."""
+        return self._trainer.evaluate(episodes)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write everything: config, map, networks, transitions and counts."""
+        trainer, run = self._trainer, RunFolder(folder)
+        begin_folder(run, trainer)
+        trainer.folder, kept = run, trainer.folder
+        trainer._save()
+        trainer.folder = kept
+        return run.path
+
+    @classmethod
+    def load(cls, folder: str | Path, task: Task | None = None) -> Agent:
+        """The agent that was saved; `task` is needed where it was one of your own."""
+        run = RunFolder(folder)
+        config = run.config()
+        found, map_ = restored(config, run, task)
+        agent = cls.__new__(cls)
+        agent._trainer = Trainer(found, config, map_, folder=run)
+        agent._trainer.folder = None
+        return agent
+
+
+def begin_folder(run: RunFolder, trainer: Trainer) -> None:
+    """Write what a run starts from: its config, the constraint if it was learned, the map."""
+    run.create(trainer.config)
+    if trainer.task.limits is not None:
+        run.keep_constraint(trainer.task.constraint)
+    if trainer.learner.map is not None:
+        save_map(trainer.learner.map, run.path / "map")
+
+
+def resolved(task: Task, config: RunConfig) -> Task:
+    """The task with its constraint learned, where it limits states."""
+    if task.limits is None or not isinstance(task.allowed, tuple):
+        return task
+    return task.learn(config.form, seed=config.seed).task
+
+
+def fitted_map(task: Task, config: RunConfig, **options: Any) -> ActionMap | None:
+    """A map fitted to the task, where the method has one."""
+    if method_of(config).decoder != "map":
+        return None
+    from cvflows.maps.fit import FitConfig
+
+    return fit_task(task, config.map, FitConfig(seed=config.seed, check_every=250), **options).fitted.map
+
+
+def restored(config: RunConfig, run: RunFolder, task: Task | None) -> tuple[Task, ActionMap | None]:
+    """Task and map of a saved run, with the constraint that was learned then."""
+    found = find_task(config.task) if task is None else task
+    if (known := run.constraint()) is not None:
+        found = found.with_constraint(known, None)
+    if method_of(config).decoder != "map":
+        return found, None
+    return found, load_map(run.path / "map", found.constraint)

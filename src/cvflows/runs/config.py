@@ -1,0 +1,117 @@
+"""What a run is: a task, a method, a seed and every number that matters, with a fingerprint of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from cvflows.agents.base import Settings
+from cvflows.agents.methods import Method, method
+from cvflows.errors import ArgumentError, UnknownNameError, dimension
+from cvflows.tasks.base import Task
+from cvflows.tasks.hyper import Hyper, tuned
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Settings of one training run.
+
+    - `steps`: environment steps, over all `num_envs` environments.
+    - `map`: kind of map, where the method has one; `form`: of a learned constraint.
+    - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
+    - `checkpoint_every` steps, at the next end of an episode, everything is saved.
+    """
+
+    task: str
+    method: str
+    steps: int
+    seed: int = 0
+    num_envs: int = 1
+    map: str = "auto"
+    form: str = "stopping"
+    evaluate_every: int = 5_000
+    evaluation_episodes: int = 5
+    final_episodes: int = 100
+    checkpoint_every: int = 10_000
+    hyper: Hyper = field(default_factory=Hyper)
+
+    def __post_init__(self) -> None:
+        for name in (
+            "steps",
+            "num_envs",
+            "evaluate_every",
+            "evaluation_episodes",
+            "final_episodes",
+            "checkpoint_every",
+        ):
+            dimension(name, getattr(self, name))
+        dimension("seed", self.seed, least=0)
+
+    @property
+    def settings(self) -> Settings:
+        """The learner's share of the hyper-parameters."""
+        shared = {entry.name for entry in fields(Settings)} & {entry.name for entry in fields(Hyper)}
+        return Settings(**{name: getattr(self.hyper, name) for name in shared})
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready, with its fingerprint."""
+        return {**asdict(self), "fingerprint": self.fingerprint}
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve letters that change with any setting."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
+        """The config that `as_json` wrote."""
+        values = {name: value for name, value in data.items() if name != "fingerprint"}
+        numbers = dict(values.pop("hyper"))
+        numbers["hidden"] = tuple(numbers["hidden"])
+        return cls(**values, hyper=Hyper(**numbers))
+
+
+def make_config(
+    task: Task,
+    method_name: str,
+    *,
+    steps: int | None = None,
+    preset: str = "tuned",
+    overrides: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> RunConfig:
+    """The config of a task and a method, from a preset and what overrides it.
+
+    `preset` is `tuned`, what was measured to work here, or `paper`, its table. Unknown names are refused with the
+    nearest.
+    """
+    found = method(method_name)
+    if preset not in ("tuned", "paper"):
+        raise UnknownNameError("preset", preset, ("tuned", "paper"))
+    rule = "sac" if found.rule == "sac" else "td3"
+    numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
+    numbers = override(numbers, overrides or {})
+    return RunConfig(task.name, found.name, steps or numbers.steps, hyper=numbers, **options)
+
+
+def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
+    """`numbers` with some replaced."""
+    known = [entry.name for entry in fields(Hyper)]
+    for name, value in changes.items():
+        if name not in known:
+            raise UnknownNameError("hyper-parameter", name, known)
+        if name == "hidden":
+            value = tuple(value)
+        elif value is not None and not isinstance(value, (int, float)):
+            raise ArgumentError(name, "a number", repr(value))
+        numbers = replace(numbers, **{name: value})
+    return numbers
+
+
+def method_of(config: RunConfig) -> Method:
+    """The method a config names."""
+    return method(config.method)

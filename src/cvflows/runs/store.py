@@ -1,0 +1,186 @@
+"""Run folders: what a run is, what it measured, and all it takes to go on after a crash.
+
+| file | holds |
+|---|---|
+| `config.json` | the `RunConfig` and its fingerprint |
+| `constraint.json`, `map/` | the constraint, if it was learned, and the map, where the method has one |
+| `metrics.csv`, `evaluations.csv`, `losses.csv` | a line per episode, per evaluation, per thousand steps |
+| `timing.csv` | steps and seconds: the one file that differs between two runs of one config |
+| `checkpoint.json` | where the run stands, and which `state-*.safetensors` belongs to it |
+| `replay.bin` | stored transitions, appended; the checkpoint says how many count |
+| `final.json` | the last evaluation, when the run is complete |
+
+A checkpoint is written to new files, then `checkpoint.json` is replaced in one step: at any moment it names a whole
+one. Lines written after it are cut off on resuming, and written again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from cvflows.agents.replay import Replay
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.spec import describe, rebuild
+from cvflows.errors import ArgumentError, StoreError
+from cvflows.maps.store import filled, named_arrays, write_atomically
+from cvflows.runs.config import RunConfig
+
+FORMAT, VERSION = "cvflows run", 1
+TABLES = ("metrics.csv", "evaluations.csv", "losses.csv")
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.saved_rows = 0
+
+    def create(self, config: RunConfig) -> None:
+        """Write the config; a folder that holds another run is refused."""
+        if (self.path / "config.json").exists():
+            held = self.config()
+            if held.fingerprint != config.fingerprint:
+                raise ArgumentError("out", f"a new folder ({self.path} holds another run)", held.fingerprint)
+        self._write("config.json", {"format": FORMAT, "version": VERSION, **config.as_json()})
+
+    def config(self) -> RunConfig:
+        """The config, checked against its fingerprint."""
+        data = self._read("config.json")
+        if data.pop("format", None) != FORMAT:
+            raise StoreError(self.path / "config.json", "was not written by cvflows")
+        if data.pop("version", 0) > VERSION:
+            raise StoreError(self.path / "config.json", "is of a newer version: update cvflows")
+        try:
+            config = RunConfig.from_json(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(self.path / "config.json", f"does not describe a run ({error})") from None
+        if config.fingerprint != data.get("fingerprint"):
+            raise StoreError(self.path / "config.json", "was changed after the run began: its fingerprint differs")
+        return config
+
+    def keep_constraint(self, constraint: AbstractConstraint) -> None:
+        """Write a learned constraint, where it can be described."""
+        if (data := describe(constraint)) is not None:
+            self._write("constraint.json", data)
+
+    def constraint(self) -> AbstractConstraint | None:
+        """The learned constraint, if there is one."""
+        return rebuild(self._read("constraint.json")) if (self.path / "constraint.json").exists() else None
+
+    def append(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add lines to a table, with a heading if they are the first."""
+        rows = list(rows)
+        if not rows:
+            return
+        path = self.path / table
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        if not path.exists() or not path.stat().st_size:
+            writer.writeheader()
+        writer.writerows(rows)
+        try:
+            with path.open("a") as file:
+                file.write(text.getvalue())
+        except OSError as error:
+            raise StoreError(path, f"cannot be written ({error.strerror})") from None
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """The lines of a table."""
+        path = self.path / name
+        if not path.exists():
+            return []
+        with path.open() as file:
+            return list(csv.DictReader(file))
+
+    def save(self, state: Any, replay: Replay, counts: Mapping[str, Any]) -> None:
+        """A checkpoint: arrays, the new transitions, and the counts."""
+        self._append_replay(replay)
+        name = f"state-{counts['step']}.safetensors"
+        write_atomically(self.path / name, save_arrays(named_arrays(state)))
+        sizes = {table: (self.path / table).stat().st_size for table in TABLES if (self.path / table).exists()}
+        record = {"format": FORMAT, "version": VERSION, "state": name, "rows": replay.added, "tables": sizes}
+        self._write("checkpoint.json", {**record, **counts})
+        for old in self.path.glob("state-*.safetensors"):
+            if old.name != name:
+                old.unlink()
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is anything to go on from."""
+        return (self.path / "checkpoint.json").exists()
+
+    def load(self, state: Any, replay: Replay) -> tuple[Any, dict[str, Any]]:
+        """The saved state and counts; fills `replay` and cuts off what was written after the checkpoint."""
+        record = self._read("checkpoint.json")
+        path = self.path / record["state"]
+        try:
+            arrays = load_arrays(path.read_bytes())
+        except (OSError, SafetensorError) as error:
+            raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
+        self._load_replay(replay, record["rows"])
+        for table in TABLES:
+            path_of = self.path / table
+            if path_of.exists():
+                os.truncate(path_of, record["tables"].get(table, 0))
+        return filled(state, arrays, path), record
+
+    def finish(self, figures: Mapping[str, Any]) -> None:
+        """Write the last evaluation: the run is complete."""
+        self._write("final.json", figures)
+
+    def final(self) -> dict[str, Any] | None:
+        """The last evaluation of a complete run."""
+        return self._read("final.json") if (self.path / "final.json").exists() else None
+
+    def _append_replay(self, replay: Replay) -> None:
+        new = replay.added - self.saved_rows
+        if new > len(replay.rows):
+            raise ArgumentError("checkpoint_every", f"at most the buffer's {len(replay.rows)}", new)
+        places = (self.saved_rows + np.arange(new)) % len(replay.rows)
+        path = self.path / "replay.bin"
+        try:
+            with path.open("ab") as file:
+                file.truncate(self.saved_rows * replay.rows.shape[1] * 4)
+                file.write(replay.rows[places].tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(path, f"cannot be written ({error.strerror})") from None
+        self.saved_rows = replay.added
+
+    def _load_replay(self, replay: Replay, count: int) -> None:
+        path, width = self.path / "replay.bin", replay.rows.shape[1]
+        size = path.stat().st_size if path.exists() else 0
+        if size < count * width * 4:
+            raise StoreError(path, f"holds {size // (width * 4)} of {count} transitions, is it truncated?")
+        stored = np.memmap(path, np.float32, "r", shape=(size // (width * 4), width)) if count else np.zeros((0, width))
+        first = max(0, count - len(replay.rows))
+        replay.rows[np.arange(first, count) % len(replay.rows)] = stored[first:count]
+        replay.added = self.saved_rows = count
+
+    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(self.path, f"cannot be made ({error.strerror})") from None
+        write_atomically(self.path / name, json.dumps(data, indent=1).encode())
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            return json.loads(path.read_text())
+        except OSError as error:
+            raise StoreError(path, f"cannot be read ({error.strerror}): is this a run folder?") from None
+        except ValueError as error:
+            raise StoreError(path, f"is not JSON, is it truncated? ({error})") from None

@@ -1,0 +1,71 @@
+"""What is counted: per episode, and over many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from cvflows.envs.worlds import LEFT
+
+
+@dataclass
+class Episode:
+    """One episode. Violations are those of the action asked for, before any projection.
+
+    `left` says that it ended by leaving the safe states, `cut` that a checkpoint broke it off.
+    """
+
+    step: int = 0
+    number: int = 0
+    reward: float = 0.0
+    length: int = 0
+    violations: int = 0
+    violation: float = 0.0
+    projections: int = 0
+    left: int = 0
+    cut: int = 0
+
+    def add(self, reward: float, forbidden: bool, violation: float) -> None:
+        """Count one step; `forbidden` actions are the ones that were projected."""
+        self.reward += reward
+        self.length += 1
+        self.violations += int(forbidden)
+        self.violation += violation
+        self.projections += int(forbidden)
+
+    def close(self, info: dict[str, Any]) -> None:
+        """Count how the episode ended."""
+        self.left = int(info.get("ended") == LEFT)
+
+    @classmethod
+    def parse(cls, row: Mapping[str, str]) -> Episode:
+        """From a line of `metrics.csv`."""
+        kinds = {"reward": float, "violation": float}
+        values: dict[str, Any] = {name: kinds.get(name, int)(row[name]) for name in COLUMNS}
+        return cls(**values)
+
+
+COLUMNS = tuple(entry.name for entry in fields(Episode))
+
+
+def summarise(episodes: Iterable[Episode]) -> dict[str, float]:
+    """Mean return and its spread, shares of violations in percent, over some episodes."""
+    some = list(episodes)
+    whole = [episode for episode in some if not episode.cut]
+    steps = max(sum(episode.length for episode in some), 1)
+    returns = np.array([episode.reward for episode in whole] or [math.nan])
+    return {
+        "episodes": len(whole),
+        "return": float(returns.mean()),
+        "return_std": float(returns.std()),
+        "length": sum(episode.length for episode in whole) / max(len(whole), 1),
+        "cv_percent": 100 * sum(episode.violations for episode in some) / steps,
+        "cv_count": sum(episode.violations for episode in some),
+        "cv_magnitude": sum(episode.violation for episode in some) / steps,
+        "projections": sum(episode.projections for episode in some),
+        "left_percent": 100 * sum(episode.left for episode in some) / max(len(whole), 1),
+    }

@@ -1,0 +1,196 @@
+"""The only training loop: act, guard, step, store, update, evaluate, save."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from cvflows.agents.learner import Learner
+from cvflows.agents.replay import Replay
+from cvflows.maps.base import ActionMap
+from cvflows.runs.acting import LearningError, check_observation, episode_seed, guard, make_problem, play
+from cvflows.runs.config import RunConfig, method_of
+from cvflows.runs.store import RunFolder
+from cvflows.runs.tally import Episode, summarise
+from cvflows.tasks.base import Task
+
+CHUNK = 10
+"""Updates per call where many are due at once."""
+LOOK_EVERY = 1000
+"""Steps between looks at the losses, which wait for the updates to finish."""
+TRAINING, EVALUATION = 0, 1
+
+
+class Trainer:
+    """A run in progress: a learner, its environments, its data, and the counts that say where it stands.
+
+    What happens depends on the config alone. At a checkpoint every environment begins a new episode, so that a run
+    that goes on from there repeats what the first one did.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        config: RunConfig,
+        map_: ActionMap | None,
+        *,
+        folder: RunFolder | None = None,
+        make_env: Callable[[], Any] | None = None,
+    ) -> None:
+        self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
+        self.make_env = make_env or task.make_env
+        self.learner = Learner(self.method, config.settings, make_problem(task), map_, config.seed)
+        self.replay = Replay(config.hyper.buffer, self.learner.row_width)
+        self.rng = np.random.default_rng([config.seed, 7])
+        self.step = self.due = self.started = self.saved = 0
+        self.episodes: list[Episode] = []
+        self.evaluations: list[dict[str, float]] = []
+        self.losses: dict[str, float] = {}
+        self.seconds = 0.0
+        self.envs: list[Any] = []
+        if folder is not None and folder.has_checkpoint():
+            self._restore(folder)
+
+    def run(self, until: int | None = None, tick: Callable[[Trainer], None] | None = None) -> None:
+        """Train until that many steps are done, `config.steps` by default."""
+        until = self.config.steps if until is None else until
+        if not self.envs and self.step < until:
+            self.envs = [self.make_env() for _ in range(self.config.num_envs)]
+            self._restart()
+        began, at = time.perf_counter(), self.step
+        while self.step < until:
+            self._advance()
+            if tick is not None:
+                tick(self)
+        taken = time.perf_counter() - began
+        self.seconds += taken
+        if self.folder is not None and self.step > self.saved:
+            self._save()
+            self.folder.append("timing.csv", [{"step": self.step, "from": at, "seconds": round(taken, 3)}])
+
+    def close(self) -> None:
+        """Close the environments."""
+        for env in self.envs:
+            env.close()
+        self.envs = []
+
+    def evaluate(self, episodes: int | None = None, *, tick: Callable[[int], None] | None = None) -> dict[str, float]:
+        """Figures of episodes without exploring."""
+        played = play(
+            self.task,
+            lambda observations, count: self.learner.act(observations, count, explore=False),
+            self.config.evaluation_episodes if episodes is None else episodes,
+            episode_seed(self.config.seed, EVALUATION, self.step),
+            make_env=self.make_env,
+            tick=tick,
+        )
+        return {"step": self.step, **summarise(played)}
+
+    def _restart(self) -> None:
+        """Begin a new episode in every environment."""
+        self.observations = np.zeros((self.config.num_envs, self.task.observation_dim), np.float32)
+        self.now = [self._begin(index) for index in range(self.config.num_envs)]
+
+    def _begin(self, index: int) -> Episode:
+        seed = episode_seed(self.config.seed, TRAINING, self.started)
+        self.observations[index] = check_observation(self.envs[index].reset(seed=seed)[0])
+        self.started += 1
+        return Episode(number=self.started - 1)
+
+    def _advance(self) -> None:
+        """One step in every environment; the updates that are due run beside it."""
+        before, warm = self.observations, self.step >= self.config.hyper.learning_starts
+        acted = (
+            self.learner.act(before, self.step, explore=True) if warm else self.learner.act_randomly(before, self.rng)
+        )
+        chosen = guard(self.task, before, acted)
+        self._update()
+        after, rewards, terminal = np.empty_like(before), *np.zeros((2, len(before)), np.float32)
+        ended: list[int] = []
+        for index, env in enumerate(self.envs):
+            following, reward, terminated, truncated, info = env.step(chosen.executed[index])
+            after[index], rewards[index], terminal[index] = check_observation(following), reward, terminated
+            self.now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
+            if terminated or truncated:
+                self.now[index].close(info)
+                ended.append(index)
+        taken = chosen.latent if self.method.critic_sees == "latent" else chosen.executed
+        self.replay.add(np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1))
+        self.step += len(before)
+        self.observations = after
+        self._count_updates(ended)
+        self._end(ended)
+        if self._crossed(self.config.evaluate_every):
+            self.evaluations.append(self.evaluate())
+            self._write("evaluations.csv", self.evaluations[-1:])
+
+    def _crossed(self, every: int) -> bool:
+        return self.step // every > (self.step - self.config.num_envs) // every
+
+    def _count_updates(self, ended: list[int]) -> None:
+        """As many updates are due as steps were taken, at once or at the end of the episode."""
+        if self.step <= self.config.hyper.learning_starts:
+            return
+        at_once = self.config.hyper.train_every is not None
+        self.due += self.config.num_envs if at_once else sum(self.now[index].length for index in ended)
+
+    def _end(self, ended: list[int]) -> None:
+        """Close episodes and begin new ones; a checkpoint that is due breaks off the others."""
+        closed = [self.now[index] for index in ended]
+        save = self.folder is not None and bool(ended) and self.step - self.saved >= self.config.checkpoint_every
+        if save:
+            for index, episode in enumerate(self.now):
+                if index not in ended:
+                    episode.cut = 1
+                    closed.append(episode)
+        for episode in closed:
+            episode.step = self.step
+        self.episodes += closed
+        self._write("metrics.csv", [asdict(episode) for episode in closed])
+        if save:
+            self._save()
+            self._restart()
+        else:
+            for index in ended:
+                self.now[index] = self._begin(index)
+
+    def _update(self) -> None:
+        """Take the updates that are due, in calls of one size, or two."""
+        every = self.config.hyper.train_every or CHUNK
+        rest = self.config.hyper.train_every is None
+        while self.due >= every or (rest and self.due):
+            size = every if self.due >= every else 1
+            losses = self.learner.update(self.replay.sample(self.rng, (size, self.config.hyper.batch)))
+            self.due -= size
+            if self._crossed(LOOK_EVERY):
+                self._look(losses)
+
+    def _look(self, losses: dict[str, Any]) -> None:
+        self.losses = {name: float(value) for name, value in losses.items()}
+        wrong = [name for name, value in self.losses.items() if not np.isfinite(value)]
+        if wrong:
+            raise LearningError(f"{', '.join(wrong)} became NaN or infinite at step {self.step}: learn more slowly")
+        self._write("losses.csv", [{"step": self.step, **self.losses}])
+
+    def _write(self, table: str, rows: list[Any]) -> None:
+        if self.folder is not None:
+            self.folder.append(table, rows)
+
+    def _save(self) -> None:
+        assert self.folder is not None
+        self.saved = self.step
+        counts = {name: getattr(self, name) for name in ("step", "due", "started")}
+        self.folder.save(self.learner.state, self.replay, {**counts, "rng": self.rng.bit_generator.state})
+
+    def _restore(self, folder: RunFolder) -> None:
+        self.learner.state, record = folder.load(self.learner.state, self.replay)
+        self.step, self.due, self.started = (record[name] for name in ("step", "due", "started"))
+        self.saved, self.rng.bit_generator.state = self.step, record["rng"]
+        self.episodes = [Episode.parse(row) for row in folder.table("metrics.csv")]
+        self.evaluations = [
+            {name: float(value) for name, value in row.items()} for row in folder.table("evaluations.csv")
+        ]
