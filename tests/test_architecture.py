@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "agents": {"errors", "constraints", "maps"},
     "envs": {"errors", "constraints", "maps"},
     "tasks": {"errors", "constraints", "envs"},
-    "runs": {"errors", "constraints", "maps", "agents", "envs", "tasks"},
+    "runs": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks"},
     "reports": {"errors", "constraints", "maps", "agents", "envs", "tasks", "runs"},
     "terminal": set(),
     "cli": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},

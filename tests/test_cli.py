@@ -39,7 +39,8 @@ def test_lists_tasks_in_under_a_second():
     assert min(times) < 1
 
 
-def test_tasks_table_and_json(capsys):
+def test_tasks_table_and_json(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "180")
     assert main(["tasks"]) == 0
     table = capsys.readouterr().out
     assert "H+O+S" in table

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cvflows as cv
-from cases import ACTION_TASKS, CASES, each
+from cases import ACTION_TASKS, CASES, SETS, each
 from cvflows.errors import ArgumentError, ConstraintFunctionError, UnknownNameError
 
 seeds = st.integers(0, 2**31 - 1)
@@ -23,8 +23,8 @@ def formula(name, x, a):
     match name:
         case "R+N":
             return []
-        case "R+L2":
-            return [(square, 0.05)]
+        case "R+L2" | "Ant+L2":
+            return [(square, 2.0 if name == "Ant+L2" else 0.05)]
         case "R+D":
             return [(square, 0.05), (-square, -0.04)]
         case "H+D":
@@ -43,7 +43,7 @@ def formula(name, x, a):
     raise AssertionError(name)
 
 
-@each(ACTION_TASKS)
+@each(name for name in ACTION_TASKS if not name.startswith("BSS"))
 @given(seed=seeds)
 def test_violation_is_the_formula_of_the_task(name, seed):
     case = CASES[name]
@@ -59,7 +59,7 @@ def test_violation_is_the_formula_of_the_task(name, seed):
             assert inside[i] == (max(rows) <= 0) == (violation[i] == 0)
 
 
-@each(CASES)
+@each(SETS)
 @given(seed=seeds)
 def test_violation_is_zero_exactly_on_the_set(name, seed):
     case = CASES[name]

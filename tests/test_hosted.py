@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import cvflows as cv
-from cases import ACTION_TASKS, CASES, each
+from cases import ACTION_TASKS, CASES, SETS, each
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.hosted import hosted
 
 
-@each(CASES)
+@each(SETS)
 def test_agrees_with_jax(name):
     case = CASES[name]
     rows, inside = hosted(case.constraint)

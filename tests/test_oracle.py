@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import CASES, CONVEX, each
+from cases import CASES, CONVEX, SETS, each
 from cvflows.constraints.solver import ReferenceSolver
 
 BATCH = 128
 
 
-@each(CASES)
+@each(SETS)
 @settings(max_examples=3)
 @given(seed=st.integers(0, 2**31 - 1))
 def test_never_beaten_by_a_random_feasible_point(name, seed):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import cvflows as cv
-from cases import CASES, CONVEX, USER_POWER, each
+from cases import CASES, CONVEX, SETS, USER_POWER, each
 from cvflows.constraints.solver import ReferenceSolver
 
 pytestmark = pytest.mark.optimised
@@ -21,7 +21,7 @@ def distance(a, b):
     return np.linalg.norm(np.asarray(a, float) - np.asarray(b, float), axis=-1)
 
 
-@each(CASES)
+@each(SETS)
 @given(seed=seeds, reach=st.sampled_from([0.3, 1.0, 3.0, 30.0]))
 def test_lands_inside_and_stays_there(name, seed, reach):
     case = CASES[name]
@@ -37,7 +37,7 @@ def test_lands_inside_and_stays_there(name, seed, reach):
     assert np.all(np.asarray(found.distance) <= distance(anchor, a) * (1 + 1e-5) + 1e-3)
 
 
-@each(CASES)
+@each(SETS)
 def test_no_random_feasible_point_is_nearer(name):
     case = CASES[name]
     x, a = case.draw(11, BATCH, 1.5)

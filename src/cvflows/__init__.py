@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from cvflows.maps.quality import measure as measure
     from cvflows.maps.store import load_map as load_map
     from cvflows.maps.store import save_map as save_map
+    from cvflows.runs.agent import Agent as Agent
     from cvflows.tasks.base import Task as Task
     from cvflows.tasks.catalogue import task as task
 
@@ -70,6 +71,7 @@ _HOMES = {
     "maps.kinds": ("make_map",),
     "maps.quality": ("Quality", "measure"),
     "maps.store": ("load_map", "save_map"),
+    "runs.agent": ("Agent",),
     "tasks.base": ("Task",),
     "tasks.catalogue": ("task",),
 }

@@ -122,11 +122,133 @@ def fit(
     return None
 
 
+def train(
+    task: tyro.conf.Positional[str],
+    method: str = "SAC+CVFlow",
+    steps: int | None = None,
+    seed: int = 0,
+    map: Path | None = None,
+    kind: str = "auto",
+    form: Literal["paper", "drift", "stopping"] = "stopping",
+    preset: Literal["tuned", "paper"] = "tuned",
+    num_envs: int = 1,
+    checkpoint_every: int = 10_000,
+    out: Path | None = None,
+    set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    json: bool = False,
+) -> None:
+    """Train an agent whose actions stay allowed: fits a map if none is given, trains, evaluates, saves.
+
+    Args:
+        task: Name of the task, as `cvflows tasks` lists it.
+        method: SAC+CVFlow, DDPG+CVFlow, or SAC, TD3, DDPG in the action box, projected.
+        steps: Environment steps, by default those of the preset.
+        seed: Seed of everything random.
+        map: Folder of a fitted map; fitted anew without it.
+        kind: Kind of map to fit.
+        form: Of a learned constraint: the paper's, with drift, or with stopping distance.
+        preset: Hyper-parameters measured to work here, or the paper's.
+        num_envs: Environments side by side.
+        checkpoint_every: Steps after which, at the end of an episode, everything is saved.
+        out: Folder of the run, by default runs/TASK/METHOD/SEED.
+        set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.tasks.catalogue import task as find_task
+
+    found = find_task(task)
+    from cvflows.runs.config import make_config, parse_overrides
+    from cvflows.runs.session import begin
+    from cvflows.terminal import fit_progress
+
+    config = make_config(
+        found,
+        method,
+        steps=steps,
+        preset=preset,
+        overrides=parse_overrides(set),
+        seed=seed,
+        num_envs=num_envs,
+        map=kind,
+        form=form,
+        checkpoint_every=checkpoint_every,
+    )
+    folder = out or Path("runs") / found.name / config.method / str(seed)
+    with fit_progress(f"preparing {found.name}", 3000) as progress:
+        trainer = begin(found, config, folder, map_folder=map, fit_tick=progress)
+    _complete(trainer, json)
+
+
+def resume(run: tyro.conf.Positional[Path], json: bool = False) -> None:
+    """Go on with a run that was cut off, from its last checkpoint.
+
+    Args:
+        run: Folder of the run.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.runs.session import resume as resume_run
+
+    _complete(resume_run(run), json)
+
+
+def evaluate(
+    run: tyro.conf.Positional[Path], episodes: int = 100, video: Path | None = None, json: bool = False
+) -> None:
+    """Play episodes with a trained agent, without exploring.
+
+    Args:
+        run: Folder of the run.
+        episodes: How many.
+        video: File for a film of the first episode, .gif or .mp4.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.runs.session import resume as resume_run
+    from cvflows.terminal import count_progress, print_run
+
+    trainer = resume_run(run)
+    with count_progress("playing episodes", episodes) as tick:
+        figures: dict[str, Any] = {"run": str(run), **trainer.evaluate(episodes, tick=tick)}
+    if video is not None:
+        from cvflows.reports.film import film_episode
+
+        figures |= film_episode(trainer, video)
+    if json:
+        return _print_json(figures)
+    print_run({"task": trainer.config.task, "method": trainer.config.method, "final": figures})
+    return None
+
+
+def _complete(trainer: Any, json: bool) -> None:
+    """Finish a run with bars, pictures and a table."""
+    from cvflows.reports.curves import draw_run
+    from cvflows.runs.session import complete
+    from cvflows.terminal import count_progress, print_run, train_progress
+
+    config = trainer.config
+    with (
+        train_progress(f"{config.method} on {config.task}", config.steps) as tick,
+        count_progress("final episodes", config.final_episodes) as count,
+    ):
+        figures = complete(trainer, tick, count)
+    figures |= {"out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
+    if json:
+        return _print_json(figures)
+    print_run(figures)
+    return None
+
+
 def _print_json(value: Any) -> None:
     print(json_module.dumps(value, ensure_ascii=False, indent=2))
 
 
-COMMANDS: dict[str, Callable[..., Any]] = {"tasks": tasks, "draw": draw, "fit": fit}
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "tasks": tasks,
+    "draw": draw,
+    "fit": fit,
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

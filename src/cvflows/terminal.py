@@ -63,12 +63,43 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
 
 
 @contextmanager
+def count_progress(title: str, total: int) -> Iterator[Any]:
+    """A plain bar, shown when counting begins; yields a callback for the count."""
+    with _bar() as bar:
+        line = bar.add_task(title, total=total, figures="", visible=False)
+        yield lambda count: bar.update(line, completed=count, visible=True)
+
+
+@contextmanager
 def collect_progress(title: str) -> Iterator[Any]:
     """A spinner with the number of transitions so far; yields the callback for `learn_task`."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(title, total=None)
         yield lambda count: bar.update(line, completed=count)
+
+
+def print_run(figures: dict[str, Any]) -> None:
+    """How a run went."""
+    table = Table(box=None, header_style="bold", padding=(0, 2))
+    for heading in ("", "episodes", "return", "CV %", "mean CV", "projected", "left %", "length"):
+        table.add_column(heading)
+    for name in ("training", "final"):
+        if (part := figures.get(name)) is not None:
+            spread = f"{part['return']:.2f} ± {part['return_std']:.2f}"
+            shares = (f"{part['cv_percent']:.3f}", f"{part['cv_magnitude']:.2g}", f"{part['projections']:,}")
+            table.add_row(
+                name, f"{part['episodes']}", spread, *shares, f"{part['left_percent']:.2f}", f"{part['length']:.0f}"
+            )
+    console = Console()
+    console.print(f"[bold]{figures['method']}[/bold] on [bold]{figures['task']}[/bold]")
+    console.print(table)
+    if "seconds" in figures:
+        speed = f"{figures['steps_per_second']:,.0f} steps/s"
+        console.print(f"{figures['steps']:,} steps in {figures['seconds']:.0f} s ({speed})", style="dim")
+    for name in ("out", "picture", "video", "missing"):
+        if name in figures:
+            console.print(f"{name}: {figures[name]}", style="dim")
 
 
 def print_tasks(rows: list[dict[str, Any]]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cvflows.constraints import sets
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
+from cvflows.constraints.learned import LearnedConstraint
 from cvflows.errors import CVFlowsError
 
 cvxpy: Any
@@ -139,11 +140,20 @@ def _(constraint: sets.MomentArm, y: Any) -> Form:
 
 @form.register
 def _(constraint: sets.HalfSpaces, y: Any) -> Form:
-    offset, normal = cvxpy.Parameter(constraint.count), cvxpy.Parameter((constraint.count, constraint.dim))
+    return _half_spaces(constraint, constraint.count, y)
+
+
+@form.register
+def _(constraint: LearnedConstraint, y: Any) -> Form:
+    return _half_spaces(constraint, len(constraint.error), y)
+
+
+def _half_spaces(constraint: sets.HalfSpaces | LearnedConstraint, count: int, y: Any) -> Form:
+    offset, normal = cvxpy.Parameter(count), cvxpy.Parameter((count, constraint.action_dim))
 
     def set_context(x: np.ndarray) -> None:
         offset.value, normal.value = (
-            np.asarray(value, float) for value in constraint.offsets_and_normals(jnp.asarray(x))
+            np.asarray(value, float) for value in constraint.offsets_and_normals(jnp.asarray(x, jnp.float32))
         )
 
     return [offset + normal @ y <= 0], set_context

@@ -4,6 +4,7 @@
 |---|---|---|
 | `FeasibleActions` | the action box [-1,1]^d | the action, or the nearest allowed one |
 | `LatentActions` | the latent box [-3,3]^d | the map's action, guarded in the same way |
+| `AllowedOnly` | the action box [-1,1]^d | the action; a forbidden one is an error |
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from cvflows.constraints.hosted import hosted
 from cvflows.constraints.project import project_samples
 from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
 from cvflows.envs.rollout import EnvironmentError
+from cvflows.errors import CVFlowsError
 from cvflows.maps.base import ActionMap, support
+
+
+class ForbiddenActionError(CVFlowsError, RuntimeError):
+    """A forbidden action was about to reach an environment."""
+
 
 Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
@@ -131,6 +138,21 @@ class LatentActions(_Guarded):
         latent = entries("action", action, self.constraint.action_dim)
         x = np.array(self._context(), np.float32)
         return self._execute(np.asarray(self._forward(self._parameters, latent, x)))
+
+
+class AllowedOnly(_Guarded):
+    """Refuses forbidden actions with an error instead of projecting them: a check on whoever steps the environment."""
+
+    def __init__(self, env: Env, constraint: AbstractConstraint, context: Context = None) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, constraint=constraint, context=context)
+        super().__init__(env, constraint, context)
+
+    def step(self, action: Any) -> Step:
+        wanted = entries("action", action, self.constraint.action_dim)
+        forbidden, violation = self._judge(self._context(), wanted)
+        if forbidden:
+            raise ForbiddenActionError(f"action {wanted} at context {self._x} violates the constraint by {violation:g}")
+        return self._execute(wanted)
 
 
 @lru_cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from cvflows.agents.base import Acted, Problem
@@ -36,7 +35,7 @@ def make_problem(task: Task) -> Problem:
         return Problem(task.observation_dim, task.constraint, task.reads)
     indices = np.array([index for index, _ in task.reads], int)
     factors = np.array([factor for _, factor in task.reads], np.float32)
-    return Problem(task.observation_dim, task.constraint, lambda o: o[..., indices] * jnp.asarray(factors))
+    return Problem(task.observation_dim, task.constraint, lambda o: o[:, indices] * factors[None])
 
 
 def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:

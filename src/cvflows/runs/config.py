@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -110,6 +110,25 @@ def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
             raise ArgumentError(name, "a number", repr(value))
         numbers = replace(numbers, **{name: value})
     return numbers
+
+
+def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
+    """From ("learning_rate=1e-3", "hidden=64,64") to values."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            numbers = [_number(part) for part in text.split(",")]
+        except ValueError:
+            raise ArgumentError("set", "name=number, as in learning_rate=1e-3", pair) from None
+        values[name] = tuple(numbers) if "," in text or name == "hidden" else numbers[0]
+    return values
+
+
+def _number(text: str) -> int | float | None:
+    if text.casefold() == "none":
+        return None
+    return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
 def method_of(config: RunConfig) -> Method:

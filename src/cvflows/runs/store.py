@@ -144,14 +144,13 @@ class RunFolder:
         return self._read("final.json") if (self.path / "final.json").exists() else None
 
     def _append_replay(self, replay: Replay) -> None:
-        new = replay.added - self.saved_rows
-        if new > len(replay.rows):
-            raise ArgumentError("checkpoint_every", f"at most the buffer's {len(replay.rows)}", new)
-        places = (self.saved_rows + np.arange(new)) % len(replay.rows)
-        path = self.path / "replay.bin"
+        first = max(self.saved_rows, replay.added - len(replay.rows))  # older ones were overwritten before
+        places = np.arange(first, replay.added) % len(replay.rows)
+        path, row = self.path / "replay.bin", replay.rows.shape[1] * 4
         try:
-            with path.open("ab") as file:
-                file.truncate(self.saved_rows * replay.rows.shape[1] * 4)
+            with path.open("r+b" if path.exists() else "wb") as file:
+                file.truncate(self.saved_rows * row)
+                file.seek(first * row)
                 file.write(replay.rows[places].tobytes())
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,0 +1,170 @@
+"""Learners: values and policies that are known, densities by change of variables, and the same numbers every time."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cvflows as cv
+from cases import map_case
+from cvflows.agents.base import Batch, Problem, Settings, values
+from cvflows.agents.learner import Learner
+from cvflows.agents.methods import METHODS, Method
+from cvflows.agents.replay import Replay
+
+SMALL = Settings(hidden=(32, 32), batch=64, learning_rate=3e-3, tau=0.05)
+BOX = Problem(1, cv.Box(1), lambda o: o[..., :0])
+BOXED = ("SAC", "TD3", "DDPG")
+
+
+def learner_of(name, problem=BOX, map_=None, settings=SMALL, seed=0):
+    method = METHODS[name] if isinstance(name, str) else name
+    return Learner(method, settings, problem, map_, seed)
+
+
+def rows(observation, taken, reward, following, terminal):
+    parts = (observation, taken, reward, following, terminal)
+    return np.concatenate([np.asarray(part, np.float32).reshape(len(observation), -1) for part in parts], axis=1)
+
+
+def train(learner, draw, updates=400, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(updates // 10):
+        learner.update(np.stack([draw(rng).astype(np.float32) for _ in range(10)]))
+
+
+def value(learner, observation, taken):
+    found = values(learner.state.critics, jnp.asarray([[observation]]), jnp.asarray([[taken]]))
+    return float(min(entry[0] for entry in found))
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_a_last_reward_is_its_value(name):
+    learner = learner_of(name)
+
+    def draw(rng):
+        o, a = rng.uniform(-1, 1, (2, 64))
+        return rows(o, a, np.sign(o), o, np.ones(64))
+
+    train(learner, draw, 800)
+    assert value(learner, 0.8, 0.0) == pytest.approx(1.0, abs=0.15)
+    assert value(learner, -0.8, 0.0) == pytest.approx(-1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("name", ["TD3", "DDPG"])
+def test_a_reward_one_step_ahead_is_discounted(name):
+    """Observation -1 leads to 1, which pays 1 and ends: worth 0.99 and 1."""
+    learner = learner_of(name)
+
+    def draw(rng):
+        o = rng.choice([-1.0, 1.0], 64)
+        return rows(o, rng.uniform(-1, 1, 64), (o > 0) * 1.0, np.ones(64), o > 0)
+
+    train(learner, draw, 800)
+    assert value(learner, 1.0, 0.0) == pytest.approx(1.0, abs=0.05)
+    assert value(learner, -1.0, 0.0) == pytest.approx(0.99, abs=0.06)
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_the_policy_finds_the_best_action(name):
+    """The reward -(a - o/2)² is best at a = o/2."""
+    learner = learner_of(name)
+
+    def draw(rng):
+        o, a = rng.uniform(-1, 1, (2, 64))
+        return rows(o, a, -4 * (a - o / 2) ** 2, o, np.ones(64))
+
+    train(learner, draw, 2000)
+    for o in (-0.8, 0.0, 0.8):
+        acted = learner.act(np.array([[o]], np.float32), 0, explore=False)
+        assert float(acted.action[0, 0]) == pytest.approx(o / 2, abs=0.12)
+
+
+DISC = map_case("slice R+L2, uniform base").map.constraint
+
+
+@pytest.fixture(scope="module")
+def disc_map():
+    return cv.make_map("gauge", DISC, cv.Uniform(0, -1, 1), splines=False)
+
+
+@pytest.mark.parametrize("name", ["SAC+CVFlow", "DDPG+CVFlow"])
+def test_a_policy_in_the_latent_finds_the_best_allowed_action(name, disc_map):
+    """Reward along the first action: best at the right end of the disc, seen through latents or executed actions."""
+    problem = Problem(1, DISC, lambda o: o[..., :0])
+    learner = learner_of(name, problem, disc_map)
+
+    def draw(rng):
+        o = rng.uniform(-1, 1, (64, 1)).astype(np.float32)
+        acted = learner.act_randomly(o, rng)
+        taken = acted.latent if name.startswith("SAC") else acted.action
+        return rows(o, taken, 20 * np.asarray(acted.action[:, 0]), o, np.ones(64))
+
+    train(learner, draw, 1500)
+    acted = learner.act(np.zeros((1, 1), np.float32), 0, explore=False)
+    radius = DISC.radius
+    assert float(acted.largest[0]) <= 1e-6
+    assert float(acted.action[0, 0]) > 0.8 * radius
+
+
+def test_entropy_terms_are_what_they_say(disc_map):
+    """`prior` adds ‖â‖²/2 to log μ; `exact` is the density of the action, by the determinant of its Jacobian."""
+    problem = Problem(1, DISC, lambda o: o[..., :0])
+    observation, key = jnp.asarray([[0.3]]), jax.random.key(4)
+    found = {}
+    for entropy in ("plain", "prior", "exact"):
+        learner = learner_of(Method("trial", "sac", "map", "latent", entropy), problem, disc_map)
+        latent, density = learner.rule.sample(learner.state.actor, learner.frozen, observation, key)
+        found[entropy] = float(density[0])
+    latent = latent[0]
+    jacobian = jax.jacobian(lambda z: disc_map.forward(z, jnp.zeros(0))[0])(latent)
+    assert found["prior"] - found["plain"] == pytest.approx(float(latent @ latent) / 2, abs=1e-5)
+    log_det = float(jnp.linalg.slogdet(jacobian)[1])
+    assert found["exact"] - found["plain"] == pytest.approx(-log_det, abs=1e-3)
+
+
+def test_squashed_density_integrates_to_one():
+    learner = learner_of("SAC")
+    actor, observation = learner.state.actor, jnp.full((4000, 1), 0.2)
+    action, density = learner.rule.sample(actor, (), observation, jax.random.key(0))
+    counts, edges = np.histogram(np.asarray(action[:, 0]), 20, (-1, 1), density=True)
+    middle = (edges[1:] + edges[:-1]) / 2
+    order = np.argsort(np.asarray(action[:, 0]))
+    expected = np.interp(middle, np.asarray(action[:, 0])[order], np.exp(np.asarray(density))[order])
+    np.testing.assert_allclose(counts[2:-2], expected[2:-2], atol=0.12)
+
+
+def test_the_same_numbers_every_time_and_in_one_call_or_many():
+    rng = np.random.default_rng(0)
+    batches = rng.uniform(-1, 1, (4, 64, 5)).astype(np.float32)
+    together, apart, other = (learner_of("SAC", seed=seed) for seed in (0, 0, 1))
+    together.update(batches)
+    for batch in batches:
+        apart.update(batch[None])
+    first, second, third = (jax.tree.leaves(learner.state.actor) for learner in (together, apart, other))
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(first[0], third[0])
+    o = np.zeros((1, 1), np.float32)
+    assert together.act(o, 3, explore=True).action[0, 0] == together.act(o, 3, explore=True).action[0, 0]
+    assert together.act(o, 3, explore=True).action[0, 0] != together.act(o, 4, explore=True).action[0, 0]
+
+
+def test_a_map_where_the_method_needs_one():
+    with pytest.raises(ValueError, match=r"`map_`: expected a map for SAC\+CVFlow"):
+        learner_of("SAC+CVFlow")
+    with pytest.raises(ValueError, match="entropy"):
+        Method("trial", "sac", "box", "latent", "prior")
+
+
+def test_replay_overwrites_the_oldest_and_draws_from_what_is_there():
+    replay = Replay(5, 2)
+    replay.add(np.arange(6.0).reshape(3, 2))
+    assert set(replay.sample(np.random.default_rng(0), (50,))[:, 0]) == {0.0, 2.0, 4.0}
+    replay.add(np.arange(6.0, 14.0).reshape(4, 2))
+    assert len(replay) == 5
+    assert sorted(replay.rows[:, 0]) == [4.0, 6.0, 8.0, 10.0, 12.0]
+    batch = Batch.unpack(jnp.arange(14.0).reshape(2, 7), 2)
+    np.testing.assert_array_equal(batch.taken[0], [2.0])
+    np.testing.assert_array_equal(batch.following[1], [11.0, 12.0])
+    assert (float(batch.reward[0]), float(batch.terminal[0])) == (3.0, 6.0)

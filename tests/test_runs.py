@@ -1,0 +1,224 @@
+"""Runs: they learn, they never execute a forbidden action, and a run that was killed ends as if it had not been."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import cvflows as cv
+from cvflows.cli import main
+from cvflows.envs.wrappers import AllowedOnly
+from cvflows.errors import StoreError
+from cvflows.runs.config import RunConfig, make_config, parse_overrides
+from cvflows.runs.session import begin, complete, resume
+
+QUICK = {"hidden": (16, 16), "batch": 32, "learning_starts": 200, "learning_rate": 1e-3}
+TABLES = ("metrics.csv", "evaluations.csv", "losses.csv", "final.json")
+
+
+@pytest.fixture(scope="module")
+def ball():
+    return cv.task("Ball1D").learn(episodes=100).task
+
+
+@pytest.fixture(scope="module")
+def ball_map(ball, tmp_path_factory):
+    map_ = cv.make_map("gauge", ball.constraint, ball.contexts, splines=False)
+    return cv.save_map(map_, tmp_path_factory.mktemp("map"))
+
+
+def config_of(task, **options):
+    chosen = {"steps": 1200, "checkpoint_every": 300, "evaluate_every": 500, "final_episodes": 4, "overrides": QUICK}
+    return make_config(task, options.pop("method", "SAC+CVFlow"), **{**chosen, **options})
+
+
+def checked(task):
+    return lambda: AllowedOnly(task.make_env(), task.constraint, task.reads)
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in TABLES}
+
+
+@pytest.mark.optimised
+def test_learns_the_ball_within_a_minute():
+    agent = cv.Agent("SAC+CVFlow", "Ball1D", seed=3)
+    agent.learn(5000, progress=False)
+    figures = agent.evaluate(20)
+    assert figures["return"] > 64
+    assert figures["cv_count"] == figures["left_percent"] == 0
+    assert sum(episode.left for episode in agent.episodes) == 0
+
+
+@pytest.mark.parametrize("method", ["SAC+CVFlow", "DDPG+CVFlow", "SAC", "TD3", "DDPG"])
+def test_no_forbidden_action_is_executed(method, ball, ball_map, tmp_path):
+    config = config_of(ball, method=method, steps=600)
+    figures = complete(begin(ball, config, tmp_path, map_folder=ball_map, make_env=checked(ball)))
+    assert figures["steps"] == 600
+    assert figures["final"]["episodes"] == 4
+    assert figures["training"]["left_percent"] == 0
+    counted = figures["training"]["cv_count"]
+    assert counted == 0 if "CVFlow" in method else counted > 0
+    assert np.isfinite(figures["final"]["return"])
+
+
+def test_several_environments_at_once(tmp_path):
+    """Hoppers fall at different times, so that a checkpoint breaks some episodes off."""
+    hopper = cv.task("H+M")
+    trainer = begin(hopper, config_of(hopper, method="TD3", num_envs=3, steps=900), tmp_path, make_env=checked(hopper))
+    trainer.run()
+    assert trainer.step == 900
+    numbers = [episode.number for episode in trainer.episodes]
+    assert len(set(numbers)) == len(numbers)
+    assert any(episode.cut for episode in trainer.episodes)
+    lengths = sum(episode.length for episode in trainer.episodes)
+    assert lengths <= 900 <= lengths + sum(episode.length for episode in trainer.now)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_envs": 2, "method": "TD3"}], ids=["SAC+CVFlow", "TD3, two environments"])
+def test_going_on_from_a_checkpoint_changes_nothing(ball, ball_map, tmp_path, options):
+    config = config_of(ball, **options)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    complete(begin(ball, config, whole, map_folder=ball_map))
+
+    def stop(trainer):
+        if trainer.step >= 700:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # what followed the last checkpoint is done again
+        begin(ball, config, broken, map_folder=ball_map).run(tick=stop)
+    trainer = resume(broken)
+    assert 300 <= trainer.step < 700
+    complete(trainer)
+    assert contents(broken) == contents(whole)
+
+
+@pytest.mark.optimised
+def test_killed_at_any_moment_it_ends_the_same(tmp_path):
+    arguments = ["train", "Ball1D", "--steps", "4000", "--set", "hidden=16,16", "--set", "learning_starts=500"]
+    arguments += ["--checkpoint-every", "500"]
+    command = [sys.executable, "-m", "cvflows"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([*command, *arguments, "--out", str(whole)], check=True, capture_output=True)
+    process = subprocess.Popen([*command, *arguments, "--out", str(killed)], stderr=subprocess.DEVNULL)
+    kills = 0
+    for wait in (0.0, 0.7, 0.4):
+        while process.poll() is None and not (killed / "checkpoint.json").exists():
+            time.sleep(0.02)
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        kills += process.wait() == -signal.SIGKILL
+        process = subprocess.Popen([*command, "resume", str(killed)], stderr=subprocess.DEVNULL)
+        if wait:
+            time.sleep(3)
+    assert process.wait() == 0
+    assert kills
+    assert contents(killed) == contents(whole)
+
+
+def test_predicts_allowed_actions_for_one_or_many(ball, ball_map):
+    agent = cv.Agent("SAC+CVFlow", ball, map_=cv.load_map(ball_map, ball.constraint), **QUICK)
+    observation = np.array([0.85, 0.0, 0.9], np.float32)
+    action, state = agent.predict(observation)
+    assert (action.shape, state) == ((1,), None)
+    many, _ = agent.predict(np.stack([observation] * 5), deterministic=False)
+    assert many.shape == (5, 1)
+    assert np.asarray(ball.constraint.contains(np.stack([observation] * 5), many)).all()
+    for wrong in (np.zeros(4), np.full(3, np.nan), np.zeros((2, 2, 3))):
+        with pytest.raises(ValueError, match="`observation`"):
+            agent.predict(wrong)
+
+
+def test_saved_agents_act_the_same(ball, ball_map, tmp_path):
+    agent = cv.Agent("SAC+CVFlow", ball, seed=2, map_=cv.load_map(ball_map, ball.constraint), **QUICK).learn(
+        400, progress=False
+    )
+    agent.save(tmp_path / "run")
+    again = cv.Agent.load(tmp_path / "run", ball)
+    observation = np.array([0.2, 0.1, 0.9], np.float32)
+    np.testing.assert_array_equal(agent.predict(observation)[0], again.predict(observation)[0])
+    again.learn(100, progress=False)
+    assert again.config == agent.config
+
+
+def test_nothing_is_lost_when_the_disk_is_full(ball, tmp_path, monkeypatch):
+    trainer = begin(ball, config_of(ball, method="DDPG"), tmp_path)
+    trainer.run(until=400)
+    before = (tmp_path / "checkpoint.json").read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cvflows.runs.store.os.fsync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        trainer.run()
+    assert (tmp_path / "checkpoint.json").read_bytes() == before
+    monkeypatch.undo()
+    assert complete(resume(tmp_path))["steps"] == 1200
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("config.json", lambda text: text.replace('"seed": 0', '"seed": 1'), "was changed after the run began"),
+        ("config.json", lambda text: text[:40], "is not JSON, is it truncated"),
+        ("config.json", lambda text: text.replace("cvflows run", "other"), "was not written by cvflows"),
+        ("checkpoint.json", lambda text: text[:40], "is not JSON, is it truncated"),
+    ],
+)
+def test_damaged_folders_are_named(ball, tmp_path, name, spoil, message):
+    begin(ball, config_of(ball, method="DDPG"), tmp_path).run(until=400)
+    path = tmp_path / name
+    path.write_text(spoil(path.read_text()))
+    with pytest.raises(StoreError, match=message):
+        resume(tmp_path)
+
+
+def test_truncated_arrays_are_named(ball, tmp_path):
+    begin(ball, config_of(ball, method="DDPG"), tmp_path).run(until=400)
+    (state,) = tmp_path.glob("state-*.safetensors")
+    state.write_bytes(state.read_bytes()[:100])
+    with pytest.raises(StoreError, match="cannot be read, is it truncated"):
+        resume(tmp_path)
+    with pytest.raises(StoreError, match="is this a run folder"):
+        resume(tmp_path / "nowhere")
+
+
+def test_settings_are_checked(ball):
+    config = config_of(ball)
+    assert RunConfig.from_json(json.loads(json.dumps(config.as_json()))) == config
+    assert config_of(ball, seed=1).fingerprint != config.fingerprint
+    assert parse_overrides(["hidden=64,64", "learning_rate=1e-3", "target_entropy=none"]) == {
+        "hidden": (64, 64),
+        "learning_rate": 1e-3,
+        "target_entropy": None,
+    }
+    with pytest.raises(LookupError, match="did you mean 'learning_rate'"):
+        config_of(ball, overrides={"learning_rat": 1})
+    with pytest.raises(LookupError, match=r"did you mean 'SAC\+CVFlow'"):
+        config_of(ball, method="SAC+CVFlows")
+    with pytest.raises(ValueError, match="name=number"):
+        parse_overrides(["batch=many"])
+    paper = make_config(cv.task("R+L2"), "sac+cvflow", preset="paper")
+    assert (paper.hyper.learning_rate, paper.hyper.learning_starts, paper.method) == (7.3e-4, 10_000, "SAC+CVFlow")
+
+
+def test_command_line_trains_resumes_and_evaluates(tmp_path, capsys):
+    run = str(tmp_path / "run")
+    quick = ["--steps", "400", "--set", "hidden=16,16", "--set", "learning_starts=200"]
+    assert main(["train", "ball1d", "--method", "sac", *quick, "--out", run, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["method"] == "SAC"
+    assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+    assert main(["resume", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["final"] == figures["final"]
+    film = tmp_path / "film.gif"
+    assert main(["evaluate", run, "--episodes", "3", "--video", str(film)]) == 0
+    assert "final" in capsys.readouterr().out
+    assert film.stat().st_size > 1000
+    assert main(["train", "Ball1D", "--method", "sac", *quick, "--out", run]) == 2
+    assert "cvflows resume" in capsys.readouterr().err
