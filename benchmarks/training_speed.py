@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.harness import Bar, main, need
 
-PLACES = {
+PLACES: dict[str, dict[str, Any]] = {
     "HC+O": {"hidden": (256, 256), "gym": "HalfCheetah-v5", "sb3": 2.2, "sbx": 1.2},
     "Ball3D": {"hidden": (64, 64), "gym": "cvflows/Ball3D-v0", "sb3": 4.5, "sbx": 1.3},
 }
@@ -29,13 +29,15 @@ def ours(name: str, steps: int, hidden: tuple[int, ...]) -> float:
     """Steps per second of SAC+CVFlow."""
     import cvflows as cv
     from cvflows.envs.wrappers import AllowedOnly
+    from cvflows.maps.fit import FitConfig
     from cvflows.runs.config import make_config
+    from cvflows.runs.fitting import fit_task
     from cvflows.runs.train import Trainer
 
     task = cv.task(name)
     if task.limits is not None:
         task = task.learn(episodes=200).task
-    map_ = cv.make_map("auto", task.constraint, task.contexts)
+    map_ = fit_task(task, "auto", FitConfig(steps=100)).fitted.map
     changes = {"hidden": hidden, "batch": 256, "learning_starts": WARM, "train_every": 1}
     config = make_config(task, "SAC+CVFlow", overrides=changes, evaluate_every=10**9)
     trainer = Trainer(task, config, map_, make_env=lambda: AllowedOnly(task.make_env(), task.constraint, task.reads))
@@ -81,7 +83,9 @@ def gemm_share(name: str, hidden: tuple[int, ...]) -> dict[str, float]:
     map_ = cv.make_map("auto", task.constraint, task.contexts, splines=False)
     learner = Learner(method("SAC+CVFlow"), Settings(hidden=hidden), make_problem(task), map_)
     rows = np.random.default_rng(0).normal(size=(1, 256, learner.row_width)).astype(np.float32)
-    compiled = learner._update.lower(learner.state, learner.frozen, rows).compile()
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((1, 2, 256, task.action_dim), np.float32)
+    compiled: Any = learner._update.lower(learner.state, learner.frozen, rows, noise).compile()
     flops = compiled.cost_analysis()["flops"]
     side = 1024
     a = jnp.ones((side, side))
@@ -95,7 +99,7 @@ def gemm_share(name: str, hidden: tuple[int, ...]) -> dict[str, float]:
         peak = 5 * 2 * side**3 / (time.perf_counter() - began)
         began = time.perf_counter()
         for _ in range(20):
-            learner.update(rows)
+            learner.update(rows, rng)
         jax.block_until_ready(learner.state)
         shares.append((20 * flops / (time.perf_counter() - began) / peak, peak, flops))
     share, peak, flops = sorted(shares)[len(shares) // 2]
@@ -160,6 +164,7 @@ if __name__ == "__main__":
     if "--part" in sys.argv:
         part, *arguments = json.loads(sys.argv[-1])
         arguments = [tuple(value) if isinstance(value, list) else value for value in arguments]
-        print(json.dumps({"ours": ours, "theirs": theirs, "gemm_share": gemm_share}[part](*arguments)))
+        parts: dict[str, Any] = {"ours": ours, "theirs": theirs, "gemm_share": gemm_share}
+        print(json.dumps(parts[part](*arguments)))
     else:
         main("training_speed", run, table)

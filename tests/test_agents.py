@@ -30,11 +30,12 @@ def rows(observation, taken, reward, following, terminal):
 def train(learner, draw, updates=400, seed=0):
     rng = np.random.default_rng(seed)
     for _ in range(updates // 10):
-        learner.update(np.stack([draw(rng).astype(np.float32) for _ in range(10)]))
+        learner.update(np.stack([draw(rng).astype(np.float32) for _ in range(10)]), rng)
 
 
 def value(learner, observation, taken):
-    found = values(learner.state.critics, jnp.asarray([[observation]]), jnp.asarray([[taken]]))
+    critics, sizes = learner.state.critics, learner.rule._critic
+    found = values(critics, sizes, jnp.asarray([[observation]]), jnp.asarray([[taken]]))
     return float(min(entry[0] for entry in found))
 
 
@@ -76,7 +77,7 @@ def test_the_policy_finds_the_best_action(name):
 
     train(learner, draw, 2000)
     for o in (-0.8, 0.0, 0.8):
-        acted = learner.act(np.array([[o]], np.float32), 0, explore=False)
+        acted = learner.act(np.array([[o]], np.float32), None)
         assert float(acted.action[0, 0]) == pytest.approx(o / 2, abs=0.12)
 
 
@@ -101,7 +102,7 @@ def test_a_policy_in_the_latent_finds_the_best_allowed_action(name, disc_map):
         return rows(o, taken, 20 * np.asarray(acted.action[:, 0]), o, np.ones(64))
 
     train(learner, draw, 1500)
-    acted = learner.act(np.zeros((1, 1), np.float32), 0, explore=False)
+    acted = learner.act(np.zeros((1, 1), np.float32), None)
     radius = DISC.radius
     assert float(acted.largest[0]) <= 1e-6
     assert float(acted.action[0, 0]) > 0.8 * radius
@@ -110,11 +111,11 @@ def test_a_policy_in_the_latent_finds_the_best_allowed_action(name, disc_map):
 def test_entropy_terms_are_what_they_say(disc_map):
     """`prior` adds ‖â‖²/2 to log μ; `exact` is the density of the action, by the determinant of its Jacobian."""
     problem = Problem(1, DISC, lambda o: o[..., :0])
-    observation, key = jnp.asarray([[0.3]]), jax.random.key(4)
+    observation, noise = jnp.asarray([[0.3]]), jax.random.normal(jax.random.key(4), (1, 2))
     found = {}
     for entropy in ("plain", "prior", "exact"):
         learner = learner_of(Method("trial", "sac", "map", "latent", entropy), problem, disc_map)
-        latent, density = learner.rule.sample(learner.state.actor, learner.frozen, observation, key)
+        latent, density = learner.rule.sample(learner.state.actor, learner.frozen, observation, noise)
         found[entropy] = float(density[0])
     latent = latent[0]
     jacobian = jax.jacobian(lambda z: disc_map.forward(z, jnp.zeros(0))[0])(latent)
@@ -126,7 +127,8 @@ def test_entropy_terms_are_what_they_say(disc_map):
 def test_squashed_density_integrates_to_one():
     learner = learner_of("SAC")
     actor, observation = learner.state.actor, jnp.full((4000, 1), 0.2)
-    action, density = learner.rule.sample(actor, (), observation, jax.random.key(0))
+    noise = jax.random.normal(jax.random.key(0), (4000, 1))
+    action, density = learner.rule.sample(actor, (), observation, noise)
     counts, edges = np.histogram(np.asarray(action[:, 0]), 20, (-1, 1), density=True)
     middle = (edges[1:] + edges[:-1]) / 2
     order = np.argsort(np.asarray(action[:, 0]))
@@ -138,16 +140,16 @@ def test_the_same_numbers_every_time_and_in_one_call_or_many():
     rng = np.random.default_rng(0)
     batches = rng.uniform(-1, 1, (4, 64, 5)).astype(np.float32)
     together, apart, other = (learner_of("SAC", seed=seed) for seed in (0, 0, 1))
-    together.update(batches)
+    together.update(batches, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
     for batch in batches:
-        apart.update(batch[None])
-    first, second, third = (jax.tree.leaves(learner.state.actor) for learner in (together, apart, other))
-    for one, two in zip(first, second, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
-    assert not np.array_equal(first[0], third[0])
+        apart.update(batch[None], rng)
+    first, second, third = (np.asarray(learner.state.actor) for learner in (together, apart, other))
+    np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(first, third)
     o = np.zeros((1, 1), np.float32)
-    assert together.act(o, 3, explore=True).action[0, 0] == together.act(o, 3, explore=True).action[0, 0]
-    assert together.act(o, 3, explore=True).action[0, 0] != together.act(o, 4, explore=True).action[0, 0]
+    one, same, different = (float(together.act(o, np.random.default_rng(seed)).action[0, 0]) for seed in (3, 3, 4))
+    assert one == same != different
 
 
 def test_a_map_where_the_method_needs_one():

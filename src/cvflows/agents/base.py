@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from cvflows.agents.methods import Method
-from cvflows.agents.networks import Network, apply
+from cvflows.agents.networks import Sizes, apply
 from cvflows.constraints.base import AbstractConstraint, all_rows
 from cvflows.maps.base import ActionMap, support
 
@@ -21,7 +21,8 @@ Observations = Float[Array, "batch observation"]
 Latents = Float[Array, "batch action"]
 Contexts = Float[Array, "batch context"]
 Scalars = Float[Array, " batch"]
-Key = PRNGKeyArray
+Critics = Float[Array, "critics parameters"]
+Noise = Float[Array, "2 batch action"]
 Metrics = dict[str, Array]
 
 
@@ -55,6 +56,14 @@ class Problem(NamedTuple):
     @property
     def action_dim(self) -> int:
         return self.constraint.action_dim
+
+    def actor_sizes(self, hidden: tuple[int, ...], outputs: int) -> Sizes:
+        """Layers of an actor."""
+        return (self.observation_dim, *hidden, outputs)
+
+    def critic_sizes(self, hidden: tuple[int, ...]) -> Sizes:
+        """Layers of a critic."""
+        return (self.observation_dim + self.action_dim, *hidden, 1)
 
 
 class Batch(NamedTuple):
@@ -135,13 +144,12 @@ def judged(decoder: Decoder, frozen: Any, latent: Latents, observation: Observat
     return Acted(decoder.clip(latent), action, jnp.max(rows, axis=1), jnp.sum(jnp.maximum(rows, 0), axis=1))
 
 
-def values(critics: Sequence[Network], observation: Observations, taken: Latents) -> list[Scalars]:
+def values(critics: Critics, sizes: Sizes, observation: Observations, taken: Latents) -> list[Scalars]:
     """Q_i(s, taken) of every critic."""
     both = jnp.concatenate([observation, taken], axis=1)
-    return [apply(critic, both)[:, 0] for critic in critics]
+    return [apply(critics[index], sizes, both)[:, 0] for index in range(critics.shape[0])]
 
 
-def normal_log_density(value: Latents, mean: Latents, log_std: Latents) -> Scalars:
-    """log N(value; mean, e^log_std), summed over the entries."""
-    z = (value - mean) * jnp.exp(-log_std)
-    return -jnp.sum(z**2 / 2 + log_std, axis=1) - value.shape[1] * math.log(2 * math.pi) / 2
+def normal_log_density(noise: Latents, log_std: Latents) -> Scalars:
+    """log N(m + e^log_std·noise; m, e^log_std), summed over the entries."""
+    return -jnp.sum(noise**2 / 2 + log_std, axis=1) - noise.shape[1] * math.log(2 * math.pi) / 2

@@ -23,10 +23,11 @@ from jaxtyping import Array
 from cvflows.agents.base import (
     Acted,
     Batch,
+    Critics,
     Decoder,
-    Key,
     Latents,
     Metrics,
+    Noise,
     Observations,
     Scalars,
     Settings,
@@ -34,18 +35,17 @@ from cvflows.agents.base import (
     normal_log_density,
     values,
 )
-from cvflows.agents.networks import Network, apply, blend, make_network
+from cvflows.agents.networks import Network, Sizes, apply, make_network
 
 LOG_STD = (-20.0, 2.0)
-Pair = tuple[Network, Network]
 
 
 class SACState(NamedTuple):
     """Everything that learning changes."""
 
     actor: Network
-    critics: Pair
-    targets: Pair
+    critics: Critics
+    targets: Critics
     log_alpha: Array
     optimisers: tuple[Any, Any, Any]
     updates: Array
@@ -62,27 +62,34 @@ class SAC:
     def _adam(self) -> optax.GradientTransformation:
         return optax.adam(self.settings.learning_rate)
 
+    @property
+    def _actor(self) -> Sizes:
+        return self.decoder.problem.actor_sizes(self.settings.hidden, 2 * self.decoder.problem.action_dim)
+
+    @property
+    def _critic(self) -> Sizes:
+        return self.decoder.problem.critic_sizes(self.settings.hidden)
+
     def init(self, seed: int) -> SACState:
         """Fresh networks."""
-        rng, o, d = np.random.default_rng(seed), self.decoder.problem.observation_dim, self.decoder.problem.action_dim
-        actor = make_network(rng, o, self.settings.hidden, 2 * d)
-        critics = tuple(make_network(rng, o + d, self.settings.hidden, 1) for _ in range(2))
-        targets = jax.tree.map(jnp.copy, critics)
+        rng = np.random.default_rng(seed)
+        actor = make_network(rng, self._actor)
+        critics = jnp.stack([make_network(rng, self._critic) for _ in range(2)])
         log_alpha = jnp.zeros(())
-        optimisers = tuple(self._adam.init(part) for part in (actor, critics, log_alpha))
-        return SACState(actor, critics, targets, log_alpha, optimisers, jnp.zeros((), jnp.int32))  # type: ignore[arg-type]
+        optimisers = (self._adam.init(actor), self._adam.init(critics), self._adam.init(log_alpha))
+        return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, jnp.zeros((), jnp.int32))
 
     def _gaussian(self, actor: Network, observation: Observations) -> tuple[Latents, Latents]:
-        mean, log_std = jnp.split(apply(actor, observation), 2, axis=1)
+        mean, log_std = jnp.split(apply(actor, self._actor, observation), 2, axis=1)
         if not self.decoder.bounded:
             mean = self.decoder.reach * jnp.tanh(mean / self.decoder.reach)
         return mean, jnp.clip(log_std, *LOG_STD)
 
-    def sample(self, actor: Network, frozen: Any, observation: Observations, key: Key) -> tuple[Latents, Scalars]:
-        """Latents and what stands for log π."""
+    def sample(self, actor: Network, frozen: Any, observation: Observations, noise: Latents) -> tuple[Latents, Scalars]:
+        """Latents drawn with standard normal `noise`, and what stands for log π."""
         mean, log_std = self._gaussian(actor, observation)
-        drawn = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
-        density = normal_log_density(drawn, mean, log_std)
+        drawn = mean + jnp.exp(log_std) * noise
+        density = normal_log_density(noise, log_std)
         if self.decoder.bounded:
             squashing = 2 * (jnp.log(2.0) - drawn - jax.nn.softplus(-2 * drawn))  # log(1 - tanh²), without cancellation
             return jnp.tanh(drawn), density - jnp.sum(squashing, axis=1)
@@ -94,26 +101,25 @@ class SAC:
                 density = density - self.decoder(frozen, drawn, x).log_det
         return drawn, density
 
-    def act(self, actor: Network, frozen: Any, observation: Observations, key: Key, explore: bool) -> Acted:
-        """Sampled latents with their actions; the mean without `explore`."""
-        if explore:
-            latent, _ = self.sample(actor, frozen, observation, key)
+    def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
+        """Sampled latents with their actions; the mean without `noise`."""
+        if noise is not None:
+            latent, _ = self.sample(actor, frozen, observation, noise)
         else:
             mean, _ = self._gaussian(actor, observation)
             latent = jnp.tanh(mean) if self.decoder.bounded else mean
         return judged(self.decoder, frozen, latent, observation)
 
-    def update(self, state: SACState, frozen: Any, batch: Batch, key: Key) -> tuple[SACState, Metrics]:
-        """One step of critics, actor and temperature, and of the target critics."""
+    def update(self, state: SACState, frozen: Any, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
+        """One step of critics, actor and temperature, and of the target critics; `noise` (2, batch, d) is normal."""
         settings, alpha = self.settings, jnp.exp(state.log_alpha)
-        keys = jax.random.split(key)
-        latent, density = self.sample(state.actor, frozen, batch.following, keys[0])
-        ahead = values(state.targets, batch.following, self.decoder.seen(frozen, latent, batch.following))
+        latent, density = self.sample(state.actor, frozen, batch.following, noise[0])
+        ahead = values(state.targets, self._critic, batch.following, self.decoder.seen(frozen, latent, batch.following))
         future = jnp.minimum(*ahead) - alpha * density
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: Pair) -> Array:
-            first, second = values(critics, batch.observation, batch.taken)
+        def critic_loss(critics: Critics) -> Array:
+            first, second = values(critics, self._critic, batch.observation, batch.taken)
             return jnp.mean((first - goal) ** 2 + (second - goal) ** 2) / 2
 
         critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
@@ -121,9 +127,9 @@ class SAC:
         critics = optax.apply_updates(state.critics, change)
 
         def actor_loss(actor: Network) -> tuple[Array, tuple[Array, Array]]:
-            latent, density = self.sample(actor, frozen, batch.observation, keys[1])
+            latent, density = self.sample(actor, frozen, batch.observation, noise[1])
             seen = self.decoder.seen(frozen, latent, batch.observation)
-            value = jnp.minimum(*values(critics, batch.observation, seen))
+            value = jnp.minimum(*values(critics, self._critic, batch.observation, seen))
             return jnp.mean(alpha * density - value), (jnp.mean(density), jnp.mean(value))
 
         (actor_error, (density_mean, value)), slope = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
@@ -135,7 +141,7 @@ class SAC:
         slope = -(density_mean + target_entropy)
         change, alpha_adam = self._adam.update(slope, state.optimisers[2])
         log_alpha = optax.apply_updates(state.log_alpha, change)
-        targets = jax.tree.map(lambda old, new: blend(old, new, settings.tau), state.targets, critics)
+        targets = state.targets + settings.tau * (critics - state.targets)
         optimisers = (actor_adam, critic_adam, alpha_adam)
         metrics = {
             "critic_loss": critic_error,

@@ -18,8 +18,20 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from cvflows.agents.base import Acted, Batch, Decoder, Key, Latents, Metrics, Observations, Settings, judged, values
-from cvflows.agents.networks import Network, apply, blend, make_network
+from cvflows.agents.base import (
+    Acted,
+    Batch,
+    Critics,
+    Decoder,
+    Latents,
+    Metrics,
+    Noise,
+    Observations,
+    Settings,
+    judged,
+    values,
+)
+from cvflows.agents.networks import Network, Sizes, apply, make_network
 
 NOISE_CLIP = 0.5
 
@@ -29,8 +41,8 @@ class TD3State(NamedTuple):
 
     actor: Network
     target_actor: Network
-    critics: tuple[Network, ...]
-    targets: tuple[Network, ...]
+    critics: Critics
+    targets: Critics
     optimisers: tuple[Any, Any]
     updates: Array
 
@@ -50,41 +62,48 @@ class TD3:
     def _adam(self) -> optax.GradientTransformation:
         return optax.adam(self.settings.learning_rate)
 
+    @property
+    def _actor(self) -> Sizes:
+        return self.decoder.problem.actor_sizes(self.settings.hidden, self.decoder.problem.action_dim)
+
+    @property
+    def _critic(self) -> Sizes:
+        return self.decoder.problem.critic_sizes(self.settings.hidden)
+
     def init(self, seed: int) -> TD3State:
         """Fresh networks."""
-        rng, o, d = np.random.default_rng(seed), self.decoder.problem.observation_dim, self.decoder.problem.action_dim
-        actor = make_network(rng, o, self.settings.hidden, d)
-        critics = tuple(make_network(rng, o + d, self.settings.hidden, 1) for _ in range(1 if self._plain else 2))
-        copies = jax.tree.map(jnp.copy, (actor, critics))
+        rng = np.random.default_rng(seed)
+        actor = make_network(rng, self._actor)
+        critics = jnp.stack([make_network(rng, self._critic) for _ in range(1 if self._plain else 2)])
         optimisers = (self._adam.init(actor), self._adam.init(critics))
-        return TD3State(actor, copies[0], critics, copies[1], optimisers, jnp.zeros((), jnp.int32))
+        updates = jnp.zeros((), jnp.int32)
+        return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates)
 
     def _policy(self, actor: Network, observation: Observations) -> Latents:
-        out = apply(actor, observation)
+        out = apply(actor, self._actor, observation)
         reach = self.decoder.reach
         return reach * jnp.tanh(out / reach)
 
-    def act(self, actor: Network, frozen: Any, observation: Observations, key: Key, explore: bool) -> Acted:
-        """The policy's latents with their actions; with noise in the latent to `explore`."""
+    def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
+        """The policy's latents with their actions; with standard normal `noise`, it explores in the latent."""
         latent = self._policy(actor, observation)
-        if explore:
-            noise = self.settings.noise * self.decoder.reach * jax.random.normal(key, latent.shape)
-            latent = self.decoder.clip(latent + noise)
+        if noise is not None:
+            latent = self.decoder.clip(latent + self.settings.noise * self.decoder.reach * noise)
         return judged(self.decoder, frozen, latent, observation)
 
-    def update(self, state: TD3State, frozen: Any, batch: Batch, key: Key) -> tuple[TD3State, Metrics]:
-        """One step of the critics, and of actor and targets when it is their turn."""
+    def update(self, state: TD3State, frozen: Any, batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:
+        """One step of the critics, and of actor and targets when it is their turn; `noise` (2, batch, d) is normal."""
         settings, reach = self.settings, self.decoder.reach
         latent = self._policy(state.target_actor, batch.following)
         if not self._plain:
-            noise = jnp.clip(settings.target_noise * jax.random.normal(key, latent.shape), -NOISE_CLIP, NOISE_CLIP)
-            latent = self.decoder.clip(latent + reach * noise)
-        ahead = values(state.targets, batch.following, self.decoder.seen(frozen, latent, batch.following))
+            jitter = jnp.clip(settings.target_noise * noise[0], -NOISE_CLIP, NOISE_CLIP)
+            latent = self.decoder.clip(latent + reach * jitter)
+        ahead = values(state.targets, self._critic, batch.following, self.decoder.seen(frozen, latent, batch.following))
         future = jnp.min(jnp.stack(ahead), axis=0)
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: tuple[Network, ...]) -> Array:
-            found = values(critics, batch.observation, batch.taken)
+        def critic_loss(critics: Critics) -> Array:
+            found = values(critics, self._critic, batch.observation, batch.taken)
             return jnp.mean(jnp.sum((jnp.stack(found) - goal[None]) ** 2, axis=0))
 
         critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
@@ -94,14 +113,14 @@ class TD3:
         def actor_loss(actor: Network) -> Array:
             latent = self._policy(actor, batch.observation)
             seen = self.decoder.seen(frozen, latent, batch.observation)
-            return -jnp.mean(values(critics[:1], batch.observation, seen)[0])
+            return -jnp.mean(values(critics[:1], self._critic, batch.observation, seen)[0])
 
         def improve(state: TD3State) -> tuple[Any, ...]:
             error, slope = jax.value_and_grad(actor_loss)(state.actor)
             change, adam = self._adam.update(slope, state.optimisers[0])
             actor = optax.apply_updates(state.actor, change)
-            target = blend(state.target_actor, actor, settings.tau)
-            targets = jax.tree.map(lambda old, new: blend(old, new, settings.tau), state.targets, critics)
+            target = state.target_actor + settings.tau * (actor - state.target_actor)
+            targets = state.targets + settings.tau * (critics - state.targets)
             return actor, target, targets, adam, error
 
         def wait(state: TD3State) -> tuple[Any, ...]:

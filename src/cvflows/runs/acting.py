@@ -58,7 +58,7 @@ def episode_seed(*numbers: int) -> int:
 
 def play(
     task: Task,
-    choose: Callable[[np.ndarray, int], Acted],
+    choose: Callable[[np.ndarray], Acted],
     episodes: int,
     seed: int,
     *,
@@ -66,7 +66,7 @@ def play(
     parallel: int = 8,
     tick: Callable[[int], None] | None = None,
 ) -> list[Episode]:
-    """Whole episodes with actions from `choose(observations, count)`, some environments side by side."""
+    """Whole episodes with actions from `choose(observations)`, some environments side by side."""
     parallel = min(parallel, episodes)
     envs = [make_env() for _ in range(parallel)]
     started = parallel
@@ -75,10 +75,8 @@ def play(
     observations = observations.astype(np.float32)
     active = np.ones(parallel, bool)
     finished: list[Episode] = []
-    count = 0
     while active.any():
-        chosen = guard(task, observations, choose(observations, count))
-        count += 1
+        chosen = guard(task, observations, choose(observations))
         for index in np.flatnonzero(active):
             following, reward, terminated, truncated, info = envs[index].step(chosen.executed[index])
             observations[index] = check_observation(following)

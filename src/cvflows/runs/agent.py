@@ -91,8 +91,7 @@ class Agent:
         if not np.isfinite(given).all():
             raise ArgumentError("observation", "finite numbers", given)
         batch = given if given.ndim == 2 else given[None]
-        self._asked = getattr(self, "_asked", 0) + 1
-        acted = self._trainer.learner.act(batch, self._asked, explore=not deterministic)
+        acted = self._trainer.learner.act(batch, None if deterministic else self._trainer.rng)
         action = guard(self.task, batch, acted).executed
         return (action if given.ndim == 2 else action[0]), None
 

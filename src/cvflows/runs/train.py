@@ -82,7 +82,7 @@ class Trainer:
         """Figures of episodes without exploring."""
         played = play(
             self.task,
-            lambda observations, count: self.learner.act(observations, count, explore=False),
+            lambda observations: self.learner.act(observations, None),
             self.config.evaluation_episodes if episodes is None else episodes,
             episode_seed(self.config.seed, EVALUATION, self.step),
             make_env=self.make_env,
@@ -104,9 +104,7 @@ class Trainer:
     def _advance(self) -> None:
         """One step in every environment; the updates that are due run beside it."""
         before, warm = self.observations, self.step >= self.config.hyper.learning_starts
-        acted = (
-            self.learner.act(before, self.step, explore=True) if warm else self.learner.act_randomly(before, self.rng)
-        )
+        acted = (self.learner.act if warm else self.learner.act_randomly)(before, self.rng)
         chosen = guard(self.task, before, acted)
         self._update()
         after, rewards, terminal = np.empty_like(before), *np.zeros((2, len(before)), np.float32)
@@ -164,7 +162,7 @@ class Trainer:
         rest = self.config.hyper.train_every is None
         while self.due >= every or (rest and self.due):
             size = every if self.due >= every else 1
-            losses = self.learner.update(self.replay.sample(self.rng, (size, self.config.hyper.batch)))
+            losses = self.learner.update(self.replay.sample(self.rng, (size, self.config.hyper.batch)), self.rng)
             self.due -= size
             if self._crossed(LOOK_EVERY):
                 self._look(losses)
