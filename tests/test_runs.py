@@ -225,6 +225,8 @@ def test_command_line_trains_resumes_and_evaluates(tmp_path, capsys):
     figures = json.loads(capsys.readouterr().out)
     assert figures["method"] == "SAC"
     assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
+    (events,) = (tmp_path / "run" / "tensorboard").glob("events.*")
+    assert b"training/return" in events.read_bytes()
     assert main(["resume", run, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["final"] == figures["final"]
     film = tmp_path / "film.gif"

@@ -133,6 +133,7 @@ def train(
     preset: Literal["tuned", "paper"] = "tuned",
     num_envs: int = 1,
     checkpoint_every: int = 10_000,
+    threads: int | None = None,
     out: Path | None = None,
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
     json: bool = False,
@@ -150,6 +151,7 @@ def train(
         preset: Hyper-parameters measured to work here, or the paper's.
         num_envs: Environments side by side.
         checkpoint_every: Steps after which, at the end of an episode, everything is saved.
+        threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
         set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
         json: Print one JSON object instead of a table.
@@ -157,6 +159,7 @@ def train(
     from cvflows.tasks.catalogue import task as find_task
 
     found = find_task(task)
+    _limit_threads(threads)
     from cvflows.runs.config import make_config, parse_overrides
     from cvflows.runs.session import begin
     from cvflows.terminal import fit_progress
@@ -216,6 +219,13 @@ def evaluate(
         return _print_json(figures)
     print_run({"task": trainer.config.task, "method": trainer.config.method, "final": figures})
     return None
+
+
+def _limit_threads(threads: int | None) -> None:
+    """Tell XLA, before it is loaded, how many threads it may use."""
+    if threads is not None:
+        flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
 
 
 def _complete(trainer: Any, json: bool) -> None:

@@ -13,6 +13,7 @@ from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
 from cvflows.maps.base import ActionMap
 from cvflows.runs.acting import LearningError, check_observation, episode_seed, guard, make_problem, play
+from cvflows.runs.board import Board
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.store import RunFolder
 from cvflows.runs.tally import Episode, summarise
@@ -54,6 +55,7 @@ class Trainer:
         self.envs: list[Any] = []
         if folder is not None and folder.has_checkpoint():
             self._restore(folder)
+        self.board = Board(folder.path / "tensorboard", self.step) if folder is not None else None
 
     def run(self, until: int | None = None, tick: Callable[[Trainer], None] | None = None) -> None:
         """Train until that many steps are done, `config.steps` by default."""
@@ -73,10 +75,12 @@ class Trainer:
             self.folder.append("timing.csv", [{"step": self.step, "from": at, "seconds": round(taken, 3)}])
 
     def close(self) -> None:
-        """Close the environments."""
+        """Close the environments and the event files."""
         for env in self.envs:
             env.close()
         self.envs = []
+        if self.board is not None:
+            self.board.close()
 
     def evaluate(self, episodes: int | None = None, *, tick: Callable[[int], None] | None = None) -> dict[str, float]:
         """Figures of episodes without exploring."""
@@ -125,6 +129,7 @@ class Trainer:
         if self._crossed(self.config.evaluate_every):
             self.evaluations.append(self.evaluate())
             self._write("evaluations.csv", self.evaluations[-1:])
+            self._log("evaluation", self.evaluations[-1])
 
     def _crossed(self, every: int) -> bool:
         return self.step // every > (self.step - self.config.num_envs) // every
@@ -149,6 +154,8 @@ class Trainer:
             episode.step = self.step
         self.episodes += closed
         self._write("metrics.csv", [asdict(episode) for episode in closed])
+        if closed:
+            self._log("training", summarise(closed))
         if save:
             self._save()
             self._restart()
@@ -173,6 +180,11 @@ class Trainer:
         if wrong:
             raise LearningError(f"{', '.join(wrong)} became NaN or infinite at step {self.step}: learn more slowly")
         self._write("losses.csv", [{"step": self.step, **self.losses}])
+        self._log("losses", self.losses)
+
+    def _log(self, group: str, figures: dict[str, float]) -> None:
+        if self.board is not None:
+            self.board.log(group, self.step, figures)
 
     def _write(self, table: str, rows: list[Any]) -> None:
         if self.folder is not None:
