@@ -37,7 +37,7 @@ def measure(name: str, count: int) -> dict[str, Any]:
     observation, _ = env.reset(seed=0)
     many = np.repeat(np.asarray(observation, np.float32)[None], BATCH, axis=0)
     times: dict[str, list[float]] = {"ours": [], "sb3": [], "batch": []}
-    calls = {"ours": (agent, observation), "sb3": (peer, observation), "batch": (agent, many)}
+    calls: dict[str, Any] = {"ours": (agent, observation), "sb3": (peer, observation), "batch": (agent, many)}
     for index in range(count + 20):
         for key, (who, what) in calls.items():
             if key == "batch" and index % 50:
