@@ -229,9 +229,11 @@ def test_command_line_trains_resumes_and_evaluates(tmp_path, capsys):
     assert b"training/return" in events.read_bytes()
     assert main(["resume", run, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["final"] == figures["final"]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.*")}
     film = tmp_path / "film.gif"
     assert main(["evaluate", run, "--episodes", "3", "--video", str(film)]) == 0
     assert "final" in capsys.readouterr().out
     assert film.stat().st_size > 1000
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.*")} == before
     assert main(["train", "Ball1D", "--method", "sac", *quick, "--out", run]) == 2
     assert "cvflows resume" in capsys.readouterr().err

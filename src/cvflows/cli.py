@@ -208,7 +208,7 @@ def evaluate(
     from cvflows.runs.session import resume as resume_run
     from cvflows.terminal import count_progress, print_run
 
-    trainer = resume_run(run)
+    trainer = resume_run(run, look_only=True)
     with count_progress("playing episodes", episodes) as tick:
         figures: dict[str, Any] = {"run": str(run), **trainer.evaluate(episodes, tick=tick)}
     if video is not None:
@@ -217,7 +217,7 @@ def evaluate(
         figures |= film_episode(trainer, video)
     if json:
         return _print_json(figures)
-    print_run({"task": trainer.config.task, "method": trainer.config.method, "final": figures})
+    print_run({"task": trainer.config.task, "method": trainer.config.method, "final": figures, **figures})
     return None
 
 

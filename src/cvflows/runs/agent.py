@@ -115,8 +115,7 @@ class Agent:
         config = run.config()
         found, map_ = restored(config, run, task)
         agent = cls.__new__(cls)
-        agent._trainer = Trainer(found, config, map_, folder=run)
-        agent._trainer.folder = None
+        agent._trainer = Trainer(found, config, map_, folder=run, look_only=True)
         return agent
 
 

@@ -43,12 +43,21 @@ def begin(
     return trainer
 
 
-def resume(folder: str | Path, task: Task | None = None, *, make_env: Callable[[], Any] | None = None) -> Trainer:
-    """The run in `folder`, as of its last checkpoint, or from the start where it has none."""
+def resume(
+    folder: str | Path,
+    task: Task | None = None,
+    *,
+    make_env: Callable[[], Any] | None = None,
+    look_only: bool = False,
+) -> Trainer:
+    """The run in `folder`, as of its last checkpoint, or from the start where it has none.
+
+    `look_only` leaves the folder as it is: the run may still be going on.
+    """
     run = RunFolder(folder)
     config = run.config()
     found, map_ = restored(config, run, task)
-    return Trainer(found, config, map_, folder=run, make_env=make_env)
+    return Trainer(found, config, map_, folder=run, make_env=make_env, look_only=look_only)
 
 
 def complete(

@@ -120,8 +120,8 @@ class RunFolder:
         """Whether there is anything to go on from."""
         return (self.path / "checkpoint.json").exists()
 
-    def load(self, state: Any, replay: Replay) -> tuple[Any, dict[str, Any]]:
-        """The saved state and counts; fills `replay` and cuts off what was written after the checkpoint."""
+    def load(self, state: Any, replay: Replay, *, cut: bool) -> tuple[Any, dict[str, Any]]:
+        """The saved state and counts; fills `replay`, and with `cut` removes what was written after the checkpoint."""
         record = self._read("checkpoint.json")
         path = self.path / record["state"]
         try:
@@ -131,7 +131,7 @@ class RunFolder:
         self._load_replay(replay, record["rows"])
         for table in TABLES:
             path_of = self.path / table
-            if path_of.exists():
+            if cut and path_of.exists():
                 os.truncate(path_of, record["tables"].get(table, 0))
         return filled(state, arrays, path), record
 

@@ -30,7 +30,7 @@ class Trainer:
     """A run in progress: a learner, its environments, its data, and the counts that say where it stands.
 
     What happens depends on the config alone. At a checkpoint every environment begins a new episode, so that a run
-    that goes on from there repeats what the first one did.
+    that goes on from there repeats what the first one did. With `look_only`, nothing is written to `folder`.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Trainer:
         *,
         folder: RunFolder | None = None,
         make_env: Callable[[], Any] | None = None,
+        look_only: bool = False,
     ) -> None:
         self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
         self.make_env = make_env or task.make_env
@@ -54,8 +55,10 @@ class Trainer:
         self.seconds = 0.0
         self.envs: list[Any] = []
         if folder is not None and folder.has_checkpoint():
-            self._restore(folder)
-        self.board = Board(folder.path / "tensorboard", self.step) if folder is not None else None
+            self._restore(folder, cut=not look_only)
+        if look_only:
+            self.folder = None
+        self.board = Board(folder.path / "tensorboard", self.step) if self.folder is not None and folder else None
 
     def run(self, until: int | None = None, tick: Callable[[Trainer], None] | None = None) -> None:
         """Train until that many steps are done, `config.steps` by default."""
@@ -196,8 +199,8 @@ class Trainer:
         counts = {name: getattr(self, name) for name in ("step", "due", "started")}
         self.folder.save(self.learner.state, self.replay, {**counts, "rng": self.rng.bit_generator.state})
 
-    def _restore(self, folder: RunFolder) -> None:
-        self.learner.state, record = folder.load(self.learner.state, self.replay)
+    def _restore(self, folder: RunFolder, cut: bool) -> None:
+        self.learner.state, record = folder.load(self.learner.state, self.replay, cut=cut)
         self.step, self.due, self.started = (record[name] for name in ("step", "due", "started"))
         self.saved, self.rng.bit_generator.state = self.step, record["rng"]
         self.episodes = [Episode.parse(row) for row in folder.table("metrics.csv")]
