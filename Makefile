@@ -38,12 +38,14 @@ test-sb3: $(READY)
 	$(BIN)/pytest -m sb3
 
 demo: $(READY)
+	rm -rf demo
 	$(BIN)/cvflows draw R+L2 --out demo
 	$(BIN)/cvflows draw H+O+S --out demo
-	$(BIN)/cvflows draw H+D --out demo
-	$(BIN)/cvflows fit R+D --map boxspline --steps 1000 --out demo/R+D
-	$(BIN)/cvflows fit H+O+S --steps 1000 --out demo/H+O+S
-	@echo "pictures: demo/*.png demo/*/map.png"
+	$(BIN)/cvflows fit R+L2 --steps 1000 --out demo/map
+	$(BIN)/cvflows train R+L2 --map demo/map --steps 20000 --out demo/run \
+		--set hidden=128,128 --set learning_starts=1000 --set learning_rate=1e-3
+	$(BIN)/cvflows evaluate demo/run --episodes 20 --video demo/reacher.gif
+	@echo "sets: demo/*.png   density: demo/map/map.png   curves: demo/run/curves.png   film: demo/reacher.gif"
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -30,10 +30,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, Vector
@@ -46,7 +44,7 @@ FORMS = {"paper": "network", "drift": "affine", "stopping": "affine"}
 SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
 DEPTHS = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)
-SWEEPS = 4
+STEPS = 4
 Costs = Callable[[Any], Any]
 
 
@@ -130,23 +128,17 @@ class LearnedConstraint(AbstractConstraint):
 def deep_point(offset: Array, normal: Array) -> Array:
     """A point well inside offset + normal·a ≤ 0 and the box.
 
-    Of several depths, the largest that cyclic projection meets. Rows that are nearly parallel or nearly at right
-    angles, as those of positions are, need a sweep or two.
+    Of several depths, the largest that a few steps of simultaneous projection meet, each onto all rows at once. Rows
+    that are nearly parallel or nearly at right angles, as those of positions are, need a step or two.
     """
-    length = jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)
-
-    def attempt(depth: Array) -> tuple[Array, Array]:
-        def sweep(_: Any, a: Array) -> Array:
-            for i in range(len(offset)):
-                excess = jnp.maximum(offset[i] + jnp.sum(normal[i] * a) + depth, 0)
-                a = jnp.clip(a - excess / length[i] * normal[i], depth - 1, 1 - depth)
-            return a
-
-        a = lax.fori_loop(0, SWEEPS, sweep, jnp.zeros(normal.shape[1]))
-        return a, jnp.max(offset + jnp.sum(normal * a[None], axis=1))
-
-    points, worst = jax.vmap(attempt)(jnp.asarray(DEPTHS))
-    met = worst <= -jnp.asarray(DEPTHS) / 2
+    away = normal / jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)[:, None]
+    depths = jnp.asarray(DEPTHS)[:, None]
+    points = jnp.zeros((len(DEPTHS), normal.shape[1]))
+    for _ in range(STEPS):
+        excess = jnp.maximum(points @ normal.T + offset[None] + depths, 0)
+        points = jnp.clip(points - excess @ away, depths - 1, 1 - depths)
+    worst = jnp.max(points @ normal.T + offset[None], axis=1)
+    met = worst <= -depths[:, 0] / 2
     return points[jnp.where(jnp.any(met), jnp.argmax(met), jnp.argmin(worst))]
 
 
