@@ -7,7 +7,7 @@ WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
 
-.PHONY: setup test test-sb3 lint types unit demo bench clean
+.PHONY: setup test test-sb3 lint types unit demo bench learning clean
 
 setup: $(READY)
 
@@ -46,6 +46,9 @@ demo: $(READY)
 		--set hidden=128,128 --set learning_starts=1000 --set learning_rate=1e-3
 	$(BIN)/cvflows evaluate demo/run --episodes 20 --video demo/reacher.gif
 	@echo "sets: demo/*.png   density: demo/map/map.png   curves: demo/run/curves.png   film: demo/reacher.gif"
+
+learning: $(READY)
+	CVFLOWS_JOURNAL=results/learning.jsonl $(BIN)/python -m benchmarks.learning
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,92 @@
+"""Does it learn? Every task of a list, both methods, three seeds, with budgets that fit a laptop.
+
+    CVFLOWS_JOURNAL=results/learning.jsonl python -m benchmarks.learning
+
+Two single-threaded processes; a part is one run, kept in the journal, so that it can be cut off and started again.
+Returns are of the last evaluation, violations of all of training. Not part of `make bench`: it takes hours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Bar, main, run_parts
+
+METHODS = ("SAC+CVFlow", "DDPG+CVFlow")
+BUDGETS = {
+    "Ball1D": 10_000,
+    "Ball3D": 20_000,
+    "Space-Arena": 50_000,
+    "Space-Corridor": 50_000,
+    "R+L2": 100_000,
+    "R+D": 100_000,
+}
+RETURNS = {"Ball1D": 66.0, "Ball3D": 55.0, "Space-Arena": 950.0, "Space-Corridor": 950.0, "R+L2": 18.5, "R+D": 18.5}
+VIOLATED = {"actions": ("cv_percent", 0.1), "episodes": ("left_percent", 0.5)}
+
+
+def train(name: str, method: str, steps: int, seed: int) -> dict[str, Any]:
+    """One run, checked at every step, and its figures."""
+    import cvflows as cv
+    from cvflows.envs.wrappers import AllowedOnly
+    from cvflows.runs.agent import resolved
+    from cvflows.runs.config import make_config
+    from cvflows.runs.session import begin, complete
+
+    task = cv.task(name)
+    config = make_config(task, method, steps=steps, seed=seed, final_episodes=200, checkpoint_every=steps)
+    task = resolved(task, config)
+    with tempfile.TemporaryDirectory() as folder:
+        checked = lambda: AllowedOnly(task.make_env(), task.constraint, task.reads)  # noqa: E731 - used once
+        trainer = begin(task, config, Path(folder) / "run", make_env=checked)
+        figures = complete(trainer)
+        curve = [(row["step"], row["return"]) for row in trainer.evaluations]
+    return {**figures, "metric": task.metric, "curve": curve}
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """Returns and violations of every run."""
+    budgets = {"Ball1D": 2_000} if quick else BUDGETS
+    seeds = 1 if quick else 3
+    jobs = [
+        (name, method, steps, seed) for name, steps in budgets.items() for method in METHODS for seed in range(seeds)
+    ]
+    runs = run_parts(train, jobs, "training")
+    return {"runs": runs, "bars": [] if quick else list(bars(runs))}
+
+
+def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
+    """The worst seed must do."""
+    for name, least in RETURNS.items():
+        for method in METHODS:
+            some = [run for run in runs if (run["task"], run["method"]) == (name, method)]
+            yield Bar(f"{name} {method} return", min(run["final"]["return"] for run in some), least)
+            key, most = VIOLATED[some[0]["metric"]]
+            worst = max(run["training"][key] for run in some)
+            yield Bar(f"{name} {method} {key}", worst, most, at_least=False)
+
+
+def table(report: dict[str, Any]) -> str:
+    """Per task and method: mean and worst return, violations of training, steps per second."""
+    lines = ["| task | method | steps | seeds | return | worst seed | CV % | left % | steps/s |", "|---" * 9 + "|"]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in report["runs"]:
+        groups.setdefault((run["task"], run["method"]), []).append(run)
+    for (name, method), some in groups.items():
+        returns = [run["final"]["return"] for run in some]
+        cv, left = (max(run["training"][key] for run in some) for key in ("cv_percent", "left_percent"))
+        speed = np.median([run["steps_per_second"] for run in some])
+        lines.append(
+            f"| {name} | {method} | {some[0]['steps']:,} | {len(some)} | {np.mean(returns):.2f} | {min(returns):.2f} "
+            f"| {cv:.3f} | {left:.2f} | {speed:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main("learning", run, table)
