@@ -1,10 +1,12 @@
 """Runs: they learn, they never execute a forbidden action, and a run that was killed ends as if it had not been."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -164,7 +166,7 @@ def test_nothing_is_lost_when_the_disk_is_full(ball, tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cvflows.runs.store.os.fsync", full)
+    monkeypatch.setattr("cvflows.runs.store.os", SimpleNamespace(fsync=full, truncate=os.truncate))
     with pytest.raises(StoreError, match="No space left on device"):
         trainer.run()
     assert (tmp_path / "checkpoint.json").read_bytes() == before

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 import cvflows as cv
 from cases import ACTION_TASKS
-from cvflows.envs.rollout import EnvironmentError
+from cvflows.envs.rollout import FaultyEnvironmentError
 from cvflows.tasks.catalogue import TASKS
 from cvflows.tasks.hyper import HYPER
 from cvflows.tasks.registration import gymnasium_id
@@ -140,7 +140,7 @@ def test_refuses_what_does_not_fit(arguments, options, message):
 
 def test_an_environment_that_returns_nan_is_named():
     task = cv.Task.from_env(lambda: Thermostat(spoil=True), limits=cv.Ranges({0: (0.0, 1.0)}))
-    with pytest.raises(EnvironmentError, match=r"observation entries \[0, 1, 2, 3\]"):
+    with pytest.raises(FaultyEnvironmentError, match=r"observation entries \[0, 1, 2, 3\]"):
         task.learn()
 
 

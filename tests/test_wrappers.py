@@ -9,7 +9,7 @@ from gymnasium import spaces
 import cvflows as cv
 from cases import map_case
 from cvflows.envs.ball import Ball
-from cvflows.envs.rollout import EnvironmentError
+from cvflows.envs.rollout import FaultyEnvironmentError
 
 DISC = cv.Ball(2, 0.5)
 
@@ -120,7 +120,7 @@ def test_refuses_bad_actions_and_environments():
     broken = cv.FeasibleActions(Recorder(observation=np.full(3, np.nan)), cv.Orthoplex(2, 1.0), [0, 1])
     broken.reset()
     broken.step(np.zeros(2))
-    with pytest.raises(EnvironmentError, match="NaN"):
+    with pytest.raises(FaultyEnvironmentError, match="NaN"):
         broken.step(np.zeros(2))
 
 

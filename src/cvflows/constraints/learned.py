@@ -35,7 +35,7 @@ import numpy as np
 from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, Vector
-from cvflows.constraints.signals import FAMILIES, SignalModel, fit_signal
+from cvflows.constraints.signals import SignalModel, fit_signal
 from cvflows.constraints.structure import Affine, Structure
 from cvflows.errors import ArgumentError, look_up
 
@@ -215,6 +215,3 @@ def _carry_on(drift: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.nda
     size = np.maximum((change**2).sum(axis=0), 1e-300)
     persistence = np.clip((drift * change).sum(axis=0) / size, 0.0, 1.0)
     return persistence, np.maximum((drift - persistence * change).max(axis=0), 0.0)
-
-
-__all__ = ["FAMILIES", "FORMS", "Learned", "LearnedConstraint", "Signal", "Transitions", "learn"]

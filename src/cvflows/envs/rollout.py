@@ -13,7 +13,7 @@ from cvflows.errors import CVFlowsError
 Tick = Callable[[int], None]
 
 
-class EnvironmentError(CVFlowsError, RuntimeError):
+class FaultyEnvironmentError(CVFlowsError, RuntimeError):
     """An environment gave something that cannot be used."""
 
 
@@ -57,5 +57,5 @@ def checked(observation: np.ndarray) -> np.ndarray:
     """The observation, or an error that says which entries are not numbers."""
     if not np.isfinite(observation).all():
         wrong = np.flatnonzero(~np.isfinite(observation)).tolist()
-        raise EnvironmentError(f"the environment returned NaN or infinity in observation entries {wrong}")
+        raise FaultyEnvironmentError(f"the environment returned NaN or infinity in observation entries {wrong}")
     return observation

@@ -24,7 +24,7 @@ from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
 from cvflows.constraints.hosted import hosted
 from cvflows.constraints.project import project_samples
 from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
-from cvflows.envs.rollout import EnvironmentError
+from cvflows.envs.rollout import FaultyEnvironmentError
 from cvflows.errors import CVFlowsError
 from cvflows.maps.base import ActionMap, support
 
@@ -67,7 +67,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
                 pass
         largest, violation = np.asarray(self._inspect(np.array(x, np.float32), wanted)).tolist()
         if violation != violation:
-            raise EnvironmentError(f"the constraint is NaN at context {x}: what does the environment return?")
+            raise FaultyEnvironmentError(f"the constraint is NaN at context {x}: what does the environment return?")
         return largest > TOLERANCE, violation
 
     def _execute(self, wanted: np.ndarray) -> Step:

@@ -10,7 +10,7 @@ import numpy as np
 from cvflows.agents.base import Acted, Problem
 from cvflows.constraints.base import TOLERANCE
 from cvflows.constraints.project import project_samples
-from cvflows.envs.rollout import EnvironmentError
+from cvflows.envs.rollout import checked
 from cvflows.errors import CVFlowsError
 from cvflows.runs.tally import Episode
 from cvflows.tasks.base import Task
@@ -79,7 +79,7 @@ def play(
         chosen = guard(task, observations, choose(observations))
         for index in np.flatnonzero(active):
             following, reward, terminated, truncated, info = envs[index].step(chosen.executed[index])
-            observations[index] = check_observation(following)
+            observations[index] = checked(following)
             now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
             if not (terminated or truncated):
                 continue
@@ -95,10 +95,3 @@ def play(
     for env in envs:
         env.close()
     return sorted(finished, key=lambda episode: episode.number)
-
-
-def check_observation(observation: Any) -> Any:
-    """The observation, or an error when an entry is not a number."""
-    if not np.isfinite(np.sum(observation)):
-        raise EnvironmentError(f"the environment returned NaN or infinity: {observation}")
-    return observation

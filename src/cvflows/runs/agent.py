@@ -103,9 +103,7 @@ class Agent:
         """Write everything: config, map, networks, transitions and counts."""
         trainer, run = self._trainer, RunFolder(folder)
         begin_folder(run, trainer)
-        trainer.folder, kept = run, trainer.folder
-        trainer._save()
-        trainer.folder = kept
+        trainer.save_to(run)
         return run.path
 
     @classmethod

@@ -11,8 +11,9 @@ import numpy as np
 
 from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
+from cvflows.envs.rollout import checked
 from cvflows.maps.base import ActionMap
-from cvflows.runs.acting import LearningError, check_observation, episode_seed, guard, make_problem, play
+from cvflows.runs.acting import LearningError, episode_seed, guard, make_problem, play
 from cvflows.runs.board import Board
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.store import RunFolder
@@ -104,7 +105,7 @@ class Trainer:
 
     def _begin(self, index: int) -> Episode:
         seed = episode_seed(self.config.seed, TRAINING, self.started)
-        self.observations[index] = check_observation(self.envs[index].reset(seed=seed)[0])
+        self.observations[index] = checked(self.envs[index].reset(seed=seed)[0])
         self.started += 1
         return Episode(number=self.started - 1)
 
@@ -118,7 +119,7 @@ class Trainer:
         ended: list[int] = []
         for index, env in enumerate(self.envs):
             following, reward, terminated, truncated, info = env.step(chosen.executed[index])
-            after[index], rewards[index], terminal[index] = check_observation(following), reward, terminated
+            after[index], rewards[index], terminal[index] = checked(following), reward, terminated
             self.now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
             if terminated or truncated:
                 self.now[index].close(info)
@@ -196,8 +197,12 @@ class Trainer:
     def _save(self) -> None:
         assert self.folder is not None
         self.saved = self.step
+        self.save_to(self.folder)
+
+    def save_to(self, folder: RunFolder) -> None:
+        """Write a checkpoint into any folder."""
         counts = {name: getattr(self, name) for name in ("step", "due", "started")}
-        self.folder.save(self.learner.state, self.replay, {**counts, "rng": self.rng.bit_generator.state})
+        folder.save(self.learner.state, self.replay, {**counts, "rng": self.rng.bit_generator.state})
 
     def _restore(self, folder: RunFolder, cut: bool) -> None:
         self.learner.state, record = folder.load(self.learner.state, self.replay, cut=cut)
