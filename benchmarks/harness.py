@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,10 @@ class Journal:
 
 
 def run_parts(work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...]], title: str) -> list[dict[str, Any]]:
-    """`work(*job)` for every job, in two single-threaded processes, skipping those a journal already holds."""
+    """`work(*job)` for every job, skipping those a journal already holds.
+
+    In single-threaded processes, as many as CVFLOWS_WORKERS says, two by default.
+    """
     from rich.console import Console
     from rich.progress import track
 
@@ -63,11 +66,12 @@ def run_parts(work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...
     journal = Journal()
     names = [" ".join(map(str, job)) for job in jobs]
     left = [(name, job) for name, job in zip(names, jobs, strict=True) if name not in journal.done]
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        results = pool.map(work, *zip(*(job for _, job in left), strict=True)) if left else iter(())
-        steps = track(results, total=len(left), description=title, console=Console(stderr=True))
-        for (name, _), figures in zip(left, steps, strict=True):
-            journal.add(name, figures)
+    workers = int(os.environ.get("CVFLOWS_WORKERS", "2"))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(work, *job): name for name, job in left}
+        console = Console(stderr=True)
+        for done in track(as_completed(waiting), total=len(left), description=title, console=console):
+            journal.add(waiting[done], done.result())
     return [journal.done[name] for name in names]
 
 

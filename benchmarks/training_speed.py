@@ -1,21 +1,21 @@
 """How fast does it train? Steps per second against Stable-Baselines3 and SBX, and the updates' share of GEMM peak.
 
 Ours is SAC+CVFlow with its map, check and projection; the others are plain SAC on the bare environment, with the same
-networks, batch and one update per step. Every contender runs in a process of its own, one after the other, several
-rounds; a figure is the median over the rounds. `threads` is what each process may use.
+networks, batch and one update per step. Contenders take turns of a few seconds, each in a process of its own; a ratio
+is the median over the rounds. CVFLOWS_THREADS is what each process may use, one by default.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
-import sys
-import time
 from typing import Any
 
 from benchmarks.harness import Bar, main, need
+from benchmarks.turns import Advance, Rounds, ratio, serve, take_turns
+
+MODULE = "benchmarks.training_speed"
+LIBRARIES = ("sb3", "sbx")
 
 PLACES: dict[str, dict[str, Any]] = {
     "HC+O": {"hidden": (256, 256), "gym": "HalfCheetah-v5", "sb3": 2.2, "sbx": 1.2},
@@ -23,10 +23,11 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 PAIRS = (("R+D", "R+L2"), ("H+D", "H+M"))
 WARM = 300
+SIDE = 1024
 
 
-def ours(name: str, steps: int, hidden: tuple[int, ...]) -> float:
-    """Steps per second of SAC+CVFlow."""
+def ours(name: str, hidden: tuple[int, ...]) -> Advance:
+    """SAC+CVFlow, every action checked once more before the environment gets it."""
     import cvflows as cv
     from cvflows.envs.wrappers import AllowedOnly
     from cvflows.maps.fit import FitConfig
@@ -42,13 +43,11 @@ def ours(name: str, steps: int, hidden: tuple[int, ...]) -> float:
     config = make_config(task, "SAC+CVFlow", overrides=changes, evaluate_every=10**9)
     trainer = Trainer(task, config, map_, make_env=lambda: AllowedOnly(task.make_env(), task.constraint, task.reads))
     trainer.run(2 * WARM)
-    began = time.perf_counter()
-    trainer.run(2 * WARM + steps)
-    return steps / (time.perf_counter() - began)
+    return lambda steps: trainer.run(trainer.step + steps)
 
 
-def theirs(library: str, env_id: str, steps: int, hidden: tuple[int, ...]) -> float:
-    """Steps per second of another library's SAC, without any constraint."""
+def theirs(library: str, env_id: str, hidden: tuple[int, ...]) -> Advance:
+    """Another library's SAC, without any constraint."""
     import importlib
 
     import gymnasium
@@ -62,15 +61,43 @@ def theirs(library: str, env_id: str, steps: int, hidden: tuple[int, ...]) -> fl
         "MlpPolicy", env, batch_size=256, learning_starts=WARM, policy_kwargs={"net_arch": list(hidden)}, seed=0
     )
     agent.learn(2 * WARM)
-    began = time.perf_counter()
-    agent.learn(steps, reset_num_timesteps=False)
-    return steps / (time.perf_counter() - began)
+    return lambda steps: agent.learn(steps, reset_num_timesteps=False)
 
 
-def gemm_share(name: str, hidden: tuple[int, ...]) -> dict[str, float]:
-    """Floating-point operations of an update, by the compiler's count, per second, over those of a large product."""
+def updates(name: str, hidden: tuple[int, ...]) -> Advance:
+    """Updates of SAC+CVFlow alone, on the same rows."""
+    import jax
+    import numpy as np
+
+    learner, rows = _learner(name, hidden)
+    rng = np.random.default_rng(1)
+
+    def advance(steps: int) -> None:
+        for _ in range(steps):
+            learner.update(rows, rng)
+        jax.block_until_ready(learner.state)
+
+    advance(3)
+    return advance
+
+
+def products(side: int) -> Advance:
+    """Products of two large matrices."""
     import jax
     import jax.numpy as jnp
+
+    a = jnp.ones((side, side))
+    product = jax.jit(lambda a: a @ a)
+
+    def advance(steps: int) -> None:
+        for _ in range(steps):
+            product(a).block_until_ready()
+
+    advance(3)
+    return advance
+
+
+def _learner(name: str, hidden: tuple[int, ...]) -> tuple[Any, Any]:
     import numpy as np
 
     import cvflows as cv
@@ -82,70 +109,46 @@ def gemm_share(name: str, hidden: tuple[int, ...]) -> dict[str, float]:
     task = cv.task(name)
     map_ = cv.make_map("auto", task.constraint, task.contexts, splines=False)
     learner = Learner(method("SAC+CVFlow"), Settings(hidden=hidden), make_problem(task), map_)
-    rows = np.random.default_rng(0).normal(size=(1, 256, learner.row_width)).astype(np.float32)
-    rng = np.random.default_rng(1)
-    noise = rng.standard_normal((1, 2, 256, task.action_dim), np.float32)
+    return learner, np.random.default_rng(0).normal(size=(1, 256, learner.row_width)).astype(np.float32)
+
+
+def flops_of_update(name: str, hidden: tuple[int, ...]) -> float:
+    """Floating-point operations of an update, by the compiler's count."""
+    import numpy as np
+
+    learner, rows = _learner(name, hidden)
+    noise = np.zeros((1, 2, 256, learner.problem.action_dim), np.float32)
     compiled: Any = learner._update.lower(learner.state, learner.frozen, rows, noise).compile()
-    flops = compiled.cost_analysis()["flops"]
-    side = 1024
-    a = jnp.ones((side, side))
-    product = jax.jit(lambda a: a @ a)
-    product(a).block_until_ready()
-    shares = []
-    for _ in range(7):
-        began = time.perf_counter()
-        for _ in range(5):
-            product(a).block_until_ready()
-        peak = 5 * 2 * side**3 / (time.perf_counter() - began)
-        began = time.perf_counter()
-        for _ in range(20):
-            learner.update(rows, rng)
-        jax.block_until_ready(learner.state)
-        shares.append((20 * flops / (time.perf_counter() - began) / peak, peak, flops))
-    share, peak, flops = sorted(shares)[len(shares) // 2]
-    return {"share": share, "peak_gflops": peak / 1e9, "update_mflop": flops / 1e6}
-
-
-def in_process(what: list[Any], threads: int) -> Any:
-    """Run one measurement in a fresh process."""
-    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" if threads == 1 else ""
-    limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    environment = {**os.environ, **limits, "XLA_FLAGS": flags}
-    command = [sys.executable, "-m", "benchmarks.training_speed", "--part", json.dumps(what)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-2000:])
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return float(compiled.cost_analysis()["flops"])
 
 
 def run(quick: bool) -> dict[str, Any]:
     """Training speed of SAC+CVFlow beside two libraries without constraints."""
     need("stable_baselines3", "bench")
     need("sbx", "bench")
-    rounds, steps = (1, 300) if quick else (3, 2000)
+    rounds, steps = (2, 200) if quick else (9, 500)
     threads = int(os.environ.get("CVFLOWS_THREADS", "1"))
-    jobs: dict[str, list[Any]] = {}
+    found: Rounds = {}
+    bars = []
     for name, place in PLACES.items():
-        jobs[f"{name} cvflows"] = ["ours", name, steps, place["hidden"]]
-        for library in ("sb3", "sbx"):
-            jobs[f"{name} {library}"] = ["theirs", library, place["gym"], steps, place["hidden"]]
-    for name in (name for pair in PAIRS for name in pair):
-        jobs[f"{name} cvflows"] = ["ours", name, steps, (256, 256)]
-    found: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(rounds):
-        for name, job in jobs.items():
-            found[name].append(in_process(job, threads))
-            print(f"{name}: {found[name][-1]:.0f} steps/s", file=sys.stderr, flush=True)
-    speed = {name: statistics.median(values) for name, values in found.items()}
-    gemm = in_process(["gemm_share", "HC+O", (256, 256)], threads)
-    bars = [
-        Bar(f"{name} over {library}", speed[f"{name} cvflows"] / speed[f"{name} {library}"], float(place[library]))
-        for name, place in PLACES.items()
-        for library in ("sb3", "sbx")
-    ]
+        group: dict[str, list[Any]] = {f"{name} cvflows": ["ours", name, place["hidden"]]}
+        group |= {f"{name} {library}": ["theirs", library, place["gym"], place["hidden"]] for library in LIBRARIES}
+        found |= take_turns(MODULE, group, steps, rounds, threads)
+        for library in LIBRARIES:
+            faster = ratio(found, f"{name} cvflows", f"{name} {library}")
+            bars.append(Bar(f"{name} over {library}", faster, float(place[library])))
     for slow, fast in PAIRS:
-        bars.append(Bar(f"{slow} over {fast}", speed[f"{slow} cvflows"] / speed[f"{fast} cvflows"], 0.9))
-    bars.append(Bar("update's share of GEMM peak", gemm["share"], 0.6))
+        group = {f"{name} cvflows": ["ours", name, (256, 256)] for name in (slow, fast)}
+        found |= take_turns(MODULE, group, steps, rounds, threads)
+        bars.append(Bar(f"{slow} over {fast}", ratio(found, f"{slow} cvflows", f"{fast} cvflows"), 0.9))
+    work = {"updates": ["updates", "HC+O", (256, 256)], "products": ["products", SIDE]}
+    both = take_turns(MODULE, work, 20, rounds, threads)
+    flops = flops_of_update("HC+O", (256, 256))
+    share = ratio(both, "updates", "products") * flops / (2 * SIDE**3)
+    bars.append(Bar("update's share of GEMM peak", share, 0.6))
+    peak = statistics.median(both["products"]) * 2 * SIDE**3
+    gemm = {"share": share, "peak_gflops": peak / 1e9, "update_mflop": flops / 1e6}
+    speed = {name: statistics.median(values) for name, values in found.items()}
     return {"threads": threads, "steps_per_second": speed, "rounds": found, "gemm": gemm, "bars": bars}
 
 
@@ -160,11 +163,5 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    if "--part" in sys.argv:
-        part, *arguments = json.loads(sys.argv[-1])
-        arguments = [tuple(value) if isinstance(value, list) else value for value in arguments]
-        parts: dict[str, Any] = {"ours": ours, "theirs": theirs, "gemm_share": gemm_share}
-        print(json.dumps(parts[part](*arguments)))
-    else:
-        main("training_speed", run, table)
+if __name__ == "__main__" and not serve({"ours": ours, "theirs": theirs, "updates": updates, "products": products}):
+    main("training_speed", run, table)

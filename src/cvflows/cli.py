@@ -130,9 +130,11 @@ def train(
     map: Path | None = None,
     kind: str = "auto",
     form: Literal["paper", "drift", "stopping"] = "stopping",
+    entropy: Literal["prior", "plain", "exact"] | None = None,
     preset: Literal["tuned", "paper"] = "tuned",
     num_envs: int = 1,
     checkpoint_every: int = 10_000,
+    final_episodes: int = 100,
     threads: int | None = None,
     out: Path | None = None,
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
@@ -148,9 +150,11 @@ def train(
         map: Folder of a fitted map; fitted anew without it.
         kind: Kind of map to fit.
         form: Of a learned constraint: the paper's, with drift, or with stopping distance.
+        entropy: What SAC takes for log π under a map: relative to the map's density, plain, or exact.
         preset: Hyper-parameters measured to work here, or the paper's.
         num_envs: Environments side by side.
         checkpoint_every: Steps after which, at the end of an episode, everything is saved.
+        final_episodes: Episodes of the last evaluation.
         threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
         set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
@@ -174,7 +178,9 @@ def train(
         num_envs=num_envs,
         map=kind,
         form=form,
+        entropy=entropy,
         checkpoint_every=checkpoint_every,
+        final_episodes=final_episodes,
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
     with fit_progress(f"preparing {found.name}", 3000) as progress:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from cvflows.errors import ArgumentError, look_up
 
 Rule = Literal["sac", "td3", "ddpg"]
 Entropy = Literal["prior", "plain", "exact"]
+ENTROPIES: tuple[str, ...] = get_args(Entropy)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Method:
 
     def __post_init__(self) -> None:
         if self.decoder == "box" and self.entropy != "plain":
-            raise ArgumentError("entropy", "plain, where there is no map", self.entropy)
+            raise ArgumentError("entropy", f"plain: {self.name} has no map", self.entropy)
+        if self.rule != "sac" and self.entropy != "plain":
+            raise ArgumentError("entropy", f"plain: the policy of {self.name} is deterministic", self.entropy)
 
 
 METHODS: dict[str, Method] = {

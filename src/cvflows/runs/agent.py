@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cvflows.agents.methods import Entropy
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.store import load_map, save_map
@@ -32,6 +33,7 @@ class Agent:
     - `task`: a `Task` or the name of one.
     - `map_`: a fitted map, by default one of the kind `map` is fitted now.
     - `form`: of the constraint that is learned where the task limits states.
+    - `entropy`: `prior`, `plain` or `exact`, what SAC takes for log π under a map.
     - `preset`, `num_envs` and others: of `make_config`; further names override hyper-parameters.
     """
 
@@ -44,14 +46,14 @@ class Agent:
         map_: ActionMap | None = None,
         map: str = "auto",
         form: str = "stopping",
+        entropy: Entropy | None = None,
         preset: str = "tuned",
         num_envs: int = 1,
         **overrides: Any,
     ) -> None:
         found = find_task(task) if isinstance(task, str) else task
-        config = make_config(
-            found, method, preset=preset, overrides=overrides, seed=seed, num_envs=num_envs, map=map, form=form
-        )
+        options: dict[str, Any] = {"seed": seed, "num_envs": num_envs, "map": map, "form": form, "entropy": entropy}
+        config = make_config(found, method, preset=preset, overrides=overrides, **options)
         found = resolved(found, config)
         self._trainer = Trainer(found, config, map_ or fitted_map(found, config))
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from cvflows.agents.base import Settings
-from cvflows.agents.methods import Method, method
+from cvflows.agents.methods import ENTROPIES, Entropy, Method, method
 from cvflows.errors import ArgumentError, UnknownNameError, dimension
 from cvflows.tasks.base import Task
 from cvflows.tasks.hyper import Hyper, tuned
@@ -21,6 +21,7 @@ class RunConfig:
 
     - `steps`: environment steps, over all `num_envs` environments.
     - `map`: kind of map, where the method has one; `form`: of a learned constraint.
+    - `entropy`: `prior`, `plain` or `exact` instead of the method's own (see `Method`).
     - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
     - `checkpoint_every` steps, at the next end of an episode, everything is saved.
     """
@@ -32,6 +33,7 @@ class RunConfig:
     num_envs: int = 1
     map: str = "auto"
     form: str = "stopping"
+    entropy: Entropy | None = None
     evaluate_every: int = 5_000
     evaluation_episodes: int = 5
     final_episodes: int = 100
@@ -49,6 +51,7 @@ class RunConfig:
         ):
             dimension(name, getattr(self, name))
         dimension("seed", self.seed, least=0)
+        method_of(self)
 
     @property
     def settings(self) -> Settings:
@@ -132,5 +135,10 @@ def _number(text: str) -> int | float | None:
 
 
 def method_of(config: RunConfig) -> Method:
-    """The method a config names."""
-    return method(config.method)
+    """The method a config names, with what it changes."""
+    found = method(config.method)
+    if config.entropy is None:
+        return found
+    if config.entropy not in ENTROPIES:
+        raise UnknownNameError("entropy", config.entropy, ENTROPIES)
+    return replace(found, entropy=config.entropy)

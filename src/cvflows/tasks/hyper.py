@@ -61,6 +61,10 @@ TUNED: dict[str, dict[str, dict[str, float | int | tuple[int, ...]]]] = {
         "sac": {"learning_rate": 1e-3, "learning_starts": 1000, "target_entropy": 0.0},
         "td3": {"learning_rate": 1e-3, "learning_starts": 1000},
     },
+    "Reacher": {
+        "sac": {"hidden": (128, 128), "learning_starts": 1000},
+        "td3": {"hidden": (128, 128), "learning_starts": 1000},
+    },
     "Space-Arena": {"sac": {"reward_scale": 0.01}, "td3": {"reward_scale": 0.01}},
     "Space-Corridor": {"sac": {"reward_scale": 0.1}, "td3": {"reward_scale": 0.1}},
 }
