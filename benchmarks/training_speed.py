@@ -141,7 +141,7 @@ def run(quick: bool) -> dict[str, Any]:
         group = {f"{name} cvflows": ["ours", name, (256, 256)] for name in (slow, fast)}
         found |= take_turns(MODULE, group, steps, rounds, threads)
         bars.append(Bar(f"{slow} over {fast}", ratio(found, f"{slow} cvflows", f"{fast} cvflows"), 0.9))
-    work = {"updates": ["updates", "HC+O", (256, 256)], "products": ["products", SIDE]}
+    work: dict[str, list[Any]] = {"updates": ["updates", "HC+O", (256, 256)], "products": ["products", SIDE]}
     both = take_turns(MODULE, work, 20, rounds, threads)
     flops = flops_of_update("HC+O", (256, 256))
     share = ratio(both, "updates", "products") * flops / (2 * SIDE**3)

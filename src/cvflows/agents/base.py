@@ -130,10 +130,10 @@ class Decoder:
 class Acted(NamedTuple):
     """Latents, their actions, and how the constraint finds them: its largest row and its violation."""
 
-    latent: Latents
-    action: Latents
-    largest: Scalars
-    violation: Scalars
+    latent: Any
+    action: Any
+    largest: Any
+    violation: Any
 
 
 def judged(decoder: Decoder, frozen: Any, latent: Latents, observation: Observations) -> Acted:

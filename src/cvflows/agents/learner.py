@@ -35,8 +35,8 @@ class Learner:
         decoder, self.frozen = Decoder.of(method, problem, map_)
         self.rule = RULES[method.rule](decoder, settings)
         self.state: Any = self.rule.init(seed)
-        self._act = jax.jit(self.rule.act)
-        self._judge = jax.jit(partial(judged, decoder))
+        self._act = jax.jit(_packed(self.rule.act))
+        self._judge = jax.jit(_packed(partial(judged, decoder)))
         self._update = jax.jit(partial(_update, self.rule), donate_argnums=0)
 
     @property
@@ -48,20 +48,34 @@ class Learner:
         """Latents and actions for observations (n, o): exploring with noise from `rng`, or without it."""
         shape = (len(observation), self.problem.action_dim)
         noise = None if rng is None else rng.standard_normal(shape, np.float32)
-        return self._act(self.state.actor, self.frozen, observation, noise)
+        return self._unpacked(self._act(self.state.actor, self.frozen, observation, noise))
 
     def act_randomly(self, observation: np.ndarray, rng: np.random.Generator) -> Acted:
         """Latents from the map's base distribution, or uniform in the box."""
         shape = (len(observation), self.problem.action_dim)
         normal = self.map is not None and self.map.base == "normal"
         latent = rng.standard_normal(shape, np.float32) if normal else 2 * rng.random(shape, np.float32) - 1
-        return self._judge(self.frozen, latent, observation)
+        return self._unpacked(self._judge(self.frozen, latent, observation))
+
+    def _unpacked(self, columns: jax.Array) -> Acted:
+        table, d = np.asarray(columns), self.problem.action_dim
+        return Acted(table[:, :d], table[:, d : 2 * d], table[:, 2 * d], table[:, 2 * d + 1])
 
     def update(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, jax.Array]:
         """One step per batch of stored rows (batches, batch, width); their mean metrics, still being computed."""
         noise = rng.standard_normal((len(rows), 2, rows.shape[1], self.problem.action_dim), np.float32)
         self.state, metrics = self._update(self.state, self.frozen, rows, noise)
         return metrics
+
+
+def _packed(act: Any) -> Any:
+    """One array to wait for and to fetch, instead of four."""
+
+    def packed(*arguments: Any) -> jax.Array:
+        latent, action, largest, violation = act(*arguments)
+        return jnp.concatenate([latent, action, largest[:, None], violation[:, None]], axis=1)
+
+    return packed
 
 
 def _update(rule: Any, state: Any, frozen: Any, rows: Any, noise: Any) -> tuple[Any, Any]:

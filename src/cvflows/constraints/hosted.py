@@ -29,7 +29,7 @@ class Hosted(NamedTuple):
     """Whether every row is ≤ 0; never true where one is NaN."""
 
 
-LONGEST = 400
+LONGEST = 1000
 """Operations beyond which a compiled function is as fast."""
 
 # A NaN must survive: of two numbers that compare as neither, the first is kept.

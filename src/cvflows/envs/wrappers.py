@@ -70,10 +70,12 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
             raise FaultyEnvironmentError(f"the constraint is NaN at context {x}: what does the environment return?")
         return largest > TOLERANCE, violation
 
-    def _execute(self, wanted: np.ndarray) -> Step:
+    def _execute(self, wanted: np.ndarray, *, refuse: bool = False) -> Step:
         """Take `wanted`, or the nearest allowed action, and say in `info` what happened."""
         x = self._context()
         forbidden, violation = self._judge(x, wanted)
+        if forbidden and refuse:
+            raise ForbiddenActionError(f"action {wanted} at context {x} violates the constraint by {violation:g}")
         action, distance = wanted, 0.0
         if forbidden:
             found = project_samples(self.constraint, np.array(x, np.float32), wanted)
@@ -148,11 +150,7 @@ class AllowedOnly(_Guarded):
         super().__init__(env, constraint, context)
 
     def step(self, action: Any) -> Step:
-        wanted = entries("action", action, self.constraint.action_dim)
-        forbidden, violation = self._judge(self._context(), wanted)
-        if forbidden:
-            raise ForbiddenActionError(f"action {wanted} at context {self._x} violates the constraint by {violation:g}")
-        return self._execute(wanted)
+        return self._execute(entries("action", action, self.constraint.action_dim), refuse=True)
 
 
 @lru_cache

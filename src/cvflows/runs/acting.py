@@ -40,7 +40,7 @@ def make_problem(task: Task) -> Problem:
 
 def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:
     """Replace forbidden actions by the nearest allowed ones."""
-    latent, action, largest, violation = (np.asarray(part) for part in acted)
+    latent, action, largest, violation = acted
     if not np.isfinite(largest).all():
         raise LearningError("the policy or the constraint gave NaN: try a lower learning rate or reward scale")
     forbidden = largest > TOLERANCE
