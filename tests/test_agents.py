@@ -8,6 +8,7 @@ import pytest
 import cvflows as cv
 from cases import map_case
 from cvflows.agents.base import Batch, Problem, Settings, values
+from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.methods import METHODS, Method
 from cvflows.agents.replay import Replay
@@ -97,7 +98,7 @@ def test_a_policy_in_the_latent_finds_the_best_allowed_action(name, disc_map):
 
     def draw(rng):
         o = rng.uniform(-1, 1, (64, 1)).astype(np.float32)
-        acted = learner.act_randomly(o, rng)
+        acted = learner.act_randomly(o, rng.standard_normal((64, 2), np.float32))
         taken = acted.latent if name.startswith("SAC") else acted.action
         return rows(o, taken, 20 * np.asarray(acted.action[:, 0]), o, np.ones(64))
 
@@ -148,8 +149,24 @@ def test_the_same_numbers_every_time_and_in_one_call_or_many():
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
     assert not np.array_equal(first, third)
     o = np.zeros((1, 1), np.float32)
-    one, same, different = (float(together.act(o, np.random.default_rng(seed)).action[0, 0]) for seed in (3, 3, 4))
-    assert one == same != different
+    one, same, other = (float(together.act(o, np.float32([[noise]])).action[0, 0]) for noise in (1, 1, -1))
+    assert one == same != other
+
+
+def test_exploration_is_normal_and_correlated_within_an_episode():
+    rng, exploration = np.random.default_rng(0), Exploration(1000, 1, correlation=0.8)
+    first = exploration.draw(rng)[:, 0]
+    for _ in range(5):
+        before, after = first, exploration.draw(rng)[:, 0]
+        assert np.corrcoef(before, after)[0, 1] == pytest.approx(0.8, abs=0.06)
+        assert after.std() == pytest.approx(1, abs=0.08)
+        first = after
+    exploration.restart(3)
+    assert abs(np.corrcoef(first, exploration.draw(rng)[:, 0])[0, 1]) > 0.7
+    alone = Exploration(1, 1, correlation=1.0)
+    held = [float(alone.draw(rng)[0, 0]) for _ in range(3)]
+    alone.restart(0)
+    assert held[0] == held[1] == held[2] != float(alone.draw(rng)[0, 0])
 
 
 def test_a_map_where_the_method_needs_one():

@@ -112,6 +112,11 @@ class Decoder:
         """Whether latents live in a box rather than under a normal density."""
         return self.method.decoder == "box"
 
+    @property
+    def normal(self) -> bool:
+        """Whether the base distribution of latents is normal, not uniform."""
+        return self.structure is not None and self.structure.base == "normal"
+
     def clip(self, latent: Latents) -> Latents:
         return jnp.clip(latent, -self.reach, self.reach)
 

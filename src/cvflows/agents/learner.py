@@ -36,7 +36,7 @@ class Learner:
         self.rule = RULES[method.rule](decoder, settings)
         self.state: Any = self.rule.init(seed)
         self._act = jax.jit(_packed(self.rule.act))
-        self._judge = jax.jit(_packed(partial(judged, decoder)))
+        self._judge = jax.jit(_packed(partial(_random, decoder)))
         self._update = jax.jit(partial(_update, self.rule), donate_argnums=0)
 
     @property
@@ -44,18 +44,13 @@ class Learner:
         """Numbers of one stored transition."""
         return 2 * self.problem.observation_dim + self.problem.action_dim + 2
 
-    def act(self, observation: np.ndarray, rng: np.random.Generator | None) -> Acted:
-        """Latents and actions for observations (n, o): exploring with noise from `rng`, or without it."""
-        shape = (len(observation), self.problem.action_dim)
-        noise = None if rng is None else rng.standard_normal(shape, np.float32)
+    def act(self, observation: np.ndarray, noise: np.ndarray | None) -> Acted:
+        """Latents and actions for observations (n, o): exploring with standard normal `noise` (n, d), or not."""
         return self._unpacked(self._act(self.state.actor, self.frozen, observation, noise))
 
-    def act_randomly(self, observation: np.ndarray, rng: np.random.Generator) -> Acted:
-        """Latents from the map's base distribution, or uniform in the box."""
-        shape = (len(observation), self.problem.action_dim)
-        normal = self.map is not None and self.map.base == "normal"
-        latent = rng.standard_normal(shape, np.float32) if normal else 2 * rng.random(shape, np.float32) - 1
-        return self._unpacked(self._judge(self.frozen, latent, observation))
+    def act_randomly(self, observation: np.ndarray, noise: np.ndarray) -> Acted:
+        """Latents of the map's base distribution, or uniform in the box, made from standard normal `noise` (n, d)."""
+        return self._unpacked(self._judge(self.frozen, noise, observation))
 
     def _unpacked(self, columns: jax.Array) -> Acted:
         table, d = np.asarray(columns), self.problem.action_dim
@@ -66,6 +61,11 @@ class Learner:
         noise = rng.standard_normal((len(rows), 2, rows.shape[1], self.problem.action_dim), np.float32)
         self.state, metrics = self._update(self.state, self.frozen, rows, noise)
         return metrics
+
+
+def _random(decoder: Decoder, frozen: Any, noise: Any, observation: Any) -> Acted:
+    latent = noise if decoder.normal else jax.scipy.special.erf(noise / jnp.sqrt(2.0))  # uniform on [-1,1]
+    return judged(decoder, frozen, latent, observation)
 
 
 def _packed(act: Any) -> Any:

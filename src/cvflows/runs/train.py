@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
 from cvflows.envs.rollout import checked
@@ -49,6 +50,7 @@ class Trainer:
         self.learner = Learner(self.method, config.settings, make_problem(task), map_, config.seed)
         self.replay = Replay(config.hyper.buffer, self.learner.row_width)
         self.rng = np.random.default_rng([config.seed, 7])
+        self.exploration = Exploration(config.num_envs, task.action_dim, config.hyper.noise_correlation)
         self.step = self.due = self.started = self.saved = 0
         self.episodes: list[Episode] = []
         self.evaluations: list[dict[str, float]] = []
@@ -106,13 +108,15 @@ class Trainer:
     def _begin(self, index: int) -> Episode:
         seed = episode_seed(self.config.seed, TRAINING, self.started)
         self.observations[index] = checked(self.envs[index].reset(seed=seed)[0])
+        self.exploration.restart(index)
         self.started += 1
         return Episode(number=self.started - 1)
 
     def _advance(self) -> None:
         """One step in every environment; the updates that are due run beside it."""
         before, warm = self.observations, self.step >= self.config.hyper.learning_starts
-        acted = (self.learner.act if warm else self.learner.act_randomly)(before, self.rng)
+        noise = self.exploration.draw(self.rng)
+        acted = (self.learner.act if warm else self.learner.act_randomly)(before, noise)
         chosen = guard(self.task, before, acted)
         self._update()
         after, rewards, terminal = np.empty_like(before), *np.zeros((2, len(before)), np.float32)
