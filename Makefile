@@ -7,7 +7,7 @@ WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
 
-.PHONY: setup test test-sb3 lint types unit demo bench learning clean
+.PHONY: setup test test-extras lint types unit demo bench learning clean
 
 setup: $(READY)
 
@@ -29,13 +29,13 @@ types: $(READY)
 # What depends on rounding runs as users run it; the rest is compiled without optimisation, in half the time.
 unit: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -m optimised
-	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(BIN)/pytest -n $(WORKERS) -m "not optimised and not sb3"
+	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(BIN)/pytest -n $(WORKERS) -m "not optimised and not extras"
 
 # torch is large; CPU wheels of this version are small enough for a test.
-test-sb3: $(READY)
+test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[sb3]"
-	$(BIN)/pytest -m sb3
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb]"
+	$(BIN)/pytest -m extras
 
 demo: $(READY)
 	rm -rf demo

@@ -6,7 +6,7 @@ import pytest
 import cvflows as cv
 from cases import map_case
 
-pytestmark = [pytest.mark.sb3, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 
 
 def latent_task():

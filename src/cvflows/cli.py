@@ -138,6 +138,7 @@ def train(
     threads: int | None = None,
     out: Path | None = None,
     set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    wandb: str | None = None,
     json: bool = False,
 ) -> None:
     """Train an agent whose actions stay allowed: fits a map if none is given, trains, evaluates, saves.
@@ -158,6 +159,7 @@ def train(
         threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
         set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
+        wandb: Project of Weights & Biases to log to (extra `wandb`).
         json: Print one JSON object instead of a table.
     """
     from cvflows.tasks.catalogue import task as find_task
@@ -184,20 +186,21 @@ def train(
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
     with fit_progress(f"preparing {found.name}", 3000) as progress:
-        trainer = begin(found, config, folder, map_folder=map, fit_tick=progress)
+        trainer = begin(found, config, folder, map_folder=map, fit_tick=progress, wandb=wandb)
     _complete(trainer, json)
 
 
-def resume(run: tyro.conf.Positional[Path], json: bool = False) -> None:
+def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool = False) -> None:
     """Go on with a run that was cut off, from its last checkpoint.
 
     Args:
         run: Folder of the run.
+        wandb: Project of Weights & Biases to log to (extra `wandb`).
         json: Print one JSON object instead of a table.
     """
     from cvflows.runs.session import resume as resume_run
 
-    _complete(resume_run(run), json)
+    _complete(resume_run(run, wandb=wandb), json)
 
 
 def evaluate(
@@ -208,7 +211,7 @@ def evaluate(
     Args:
         run: Folder of the run.
         episodes: How many.
-        video: File for a film of the first episode, .gif or .mp4.
+        video: File for a film of one episode, .gif.
         json: Print one JSON object instead of a table.
     """
     from cvflows.runs.session import resume as resume_run

@@ -81,9 +81,9 @@ def collect_progress(title: str) -> Iterator[Any]:
 
 def print_run(figures: dict[str, Any]) -> None:
     """How a run went."""
-    table = Table(box=None, header_style="bold", padding=(0, 2))
+    table = Table(box=None, header_style="bold", padding=(0, 1))
     for heading in ("", "episodes", "return", "CV %", "mean CV", "projected", "left %", "length"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
     for name in ("training", "final"):
         if (part := figures.get(name)) is not None:
             spread = f"{part['return']:.2f} ± {part['return_std']:.2f}"

@@ -1,13 +1,26 @@
-"""TensorBoard: the same figures as the tables of a run folder, for looking at while it runs."""
+"""TensorBoard and Weights & Biases: the figures of a run folder's tables, for looking at while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from cvflows.errors import CVFlowsError
+from cvflows.runs.config import RunConfig
 
 
-class Board:
+class Board(Protocol):
+    """Something that shows figures."""
+
+    def log(self, group: str, step: int, figures: Mapping[str, float]) -> None:
+        """Figures at a step, under `group/name`."""
+
+    def close(self) -> None:
+        """Flush and close."""
+
+
+class TensorBoard:
     """Event files in `folder`, made when the first figure comes; those after `step` are superseded."""
 
     def __init__(self, folder: Path, step: int = 0) -> None:
@@ -15,7 +28,6 @@ class Board:
         self._writer: Any = None
 
     def log(self, group: str, step: int, figures: Mapping[str, float]) -> None:
-        """Figures at a step, under `group/name`."""
         if self._writer is None:
             from tensorboardX import SummaryWriter
 
@@ -24,7 +36,28 @@ class Board:
             self._writer.add_scalar(f"{group}/{name}", value, step)
 
     def close(self) -> None:
-        """Flush and close."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+class WeightsAndBiases:
+    """A run of a W&B project; the same config goes on with the same run."""
+
+    def __init__(self, project: str, config: RunConfig, folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError:
+            raise CVFlowsError("Weights & Biases is not installed: pip install 'cvflows[wandb]'") from None
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{config.task} {config.method} {config.seed}"
+        self._run: Any = wandb.init(
+            project=project, name=name, id=config.fingerprint, resume="allow", dir=str(folder), config=config.as_json()
+        )
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, group: str, step: int, figures: Mapping[str, float]) -> None:
+        self._run.log({"step": step, **{f"{group}/{name}": value for name, value in figures.items()}})
+
+    def close(self) -> None:
+        self._run.finish()

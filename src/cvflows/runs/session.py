@@ -10,6 +10,7 @@ from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.store import load_map
 from cvflows.runs.agent import begin_folder, fitted_map, resolved, restored
+from cvflows.runs.board import Board, WeightsAndBiases
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.store import RunFolder
 from cvflows.runs.tally import summarise
@@ -27,8 +28,9 @@ def begin(
     map_folder: Path | None = None,
     make_env: Callable[[], Any] | None = None,
     fit_tick: Any = None,
+    wandb: str | None = None,
 ) -> Trainer:
-    """A new run in `folder`, with a map that is read from `map_folder` or fitted now."""
+    """A new run in `folder`, with a map that is read from `map_folder` or fitted now, shown in a W&B project."""
     run = RunFolder(folder)
     if run.has_checkpoint():
         raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
@@ -38,7 +40,7 @@ def begin(
         map_ = load_map(map_folder) if map_folder is not None else fitted_map(task, config, progress=fit_tick)
         if map_folder is not None:
             task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
-    trainer = Trainer(task, config, map_, folder=run, make_env=make_env)
+    trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
     begin_folder(run, trainer)
     return trainer
 
@@ -49,6 +51,7 @@ def resume(
     *,
     make_env: Callable[[], Any] | None = None,
     look_only: bool = False,
+    wandb: str | None = None,
 ) -> Trainer:
     """The run in `folder`, as of its last checkpoint, or from the start where it has none.
 
@@ -57,7 +60,12 @@ def resume(
     run = RunFolder(folder)
     config = run.config()
     found, map_ = restored(config, run, task)
-    return Trainer(found, config, map_, folder=run, make_env=make_env, look_only=look_only)
+    boards = _boards(wandb, config, run)
+    return Trainer(found, config, map_, folder=run, make_env=make_env, look_only=look_only, boards=boards)
+
+
+def _boards(project: str | None, config: RunConfig, run: RunFolder) -> list[Board]:
+    return [] if project is None else [WeightsAndBiases(project, config, run.path)]
 
 
 def complete(

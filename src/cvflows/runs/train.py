@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ from cvflows.agents.replay import Replay
 from cvflows.envs.rollout import checked
 from cvflows.maps.base import ActionMap
 from cvflows.runs.acting import LearningError, episode_seed, guard, make_problem, play
-from cvflows.runs.board import Board
+from cvflows.runs.board import Board, TensorBoard
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.store import RunFolder
 from cvflows.runs.tally import Episode, summarise
@@ -44,6 +44,7 @@ class Trainer:
         folder: RunFolder | None = None,
         make_env: Callable[[], Any] | None = None,
         look_only: bool = False,
+        boards: Sequence[Board] = (),
     ) -> None:
         self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
         self.make_env = make_env or task.make_env
@@ -61,7 +62,9 @@ class Trainer:
             self._restore(folder, cut=not look_only)
         if look_only:
             self.folder = None
-        self.board = Board(folder.path / "tensorboard", self.step) if self.folder is not None and folder else None
+        self.boards = list(boards)
+        if self.folder is not None:
+            self.boards.append(TensorBoard(self.folder.path / "tensorboard", self.step))
 
     def run(self, until: int | None = None, tick: Callable[[Trainer], None] | None = None) -> None:
         """Train until that many steps are done, `config.steps` by default."""
@@ -85,8 +88,8 @@ class Trainer:
         for env in self.envs:
             env.close()
         self.envs = []
-        if self.board is not None:
-            self.board.close()
+        for board in self.boards:
+            board.close()
 
     def evaluate(self, episodes: int | None = None, *, tick: Callable[[int], None] | None = None) -> dict[str, float]:
         """Figures of episodes without exploring."""
@@ -191,8 +194,8 @@ class Trainer:
         self._log("losses", self.losses)
 
     def _log(self, group: str, figures: dict[str, float]) -> None:
-        if self.board is not None:
-            self.board.log(group, self.step, figures)
+        for board in self.boards:
+            board.log(group, self.step, figures)
 
     def _write(self, table: str, rows: list[Any]) -> None:
         if self.folder is not None:
