@@ -65,7 +65,7 @@ TUNED: dict[str, dict[str, dict[str, float | int | tuple[int, ...]]]] = {
         "td3": {"learning_rate": 1e-3, "learning_starts": 1000},
     },
     "Reacher": {
-        "sac": {"hidden": (128, 128), "learning_starts": 1000},
+        "sac": {"hidden": (64, 64), "learning_starts": 1000, "learning_rate": 1e-3},
         "td3": {"hidden": (128, 128), "learning_starts": 1000},
     },
     "Space-Arena": {"sac": {"reward_scale": 0.01}, "td3": _CARRIED},
