@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Bar, main, run_parts
+from benchmarks.learning_figures import draw_curves, write_csv
+
+ROOT = Path(__file__).resolve().parent.parent
 
 METHODS = ("SAC+CVFlow", "DDPG+CVFlow")
 BUDGETS = {
@@ -55,6 +58,17 @@ def train(name: str, method: str, steps: int, seed: int, entropy: Any = None) ->
     return {**figures, "metric": task.metric, "curve": curve}
 
 
+def command(run: dict[str, Any]) -> str:
+    """What repeats a run."""
+    if run["task"] == "Hopper":
+        return "make learning"
+    words = ["cvflows train", run["task"], "--method", run["method"], "--steps", run["steps"], "--seed", run["seed"]]
+    words += ["--final-episodes 200", "--checkpoint-every", run["steps"]]
+    words += ["--entropy", run["entropy"]] if run["entropy"] else []
+    words += ["--set hidden=128,128"] if run["task"] == HOPPER[0] else []
+    return " ".join(map(str, words))
+
+
 def run(quick: bool) -> dict[str, Any]:
     """Returns and violations of every run."""
     budgets = {"Ball1D": 2_000} if quick else BUDGETS
@@ -66,32 +80,55 @@ def run(quick: bool) -> dict[str, Any]:
     if not quick:
         jobs += [(HOPPER[0], METHODS[0], HOPPER[1], 0), ("Hopper", "SAC", HOPPER[1], 0)]
     runs = run_parts(train, jobs, "training")
+    for job, run in zip(jobs, runs, strict=True):
+        run["entropy"] = job[4] if len(job) > 4 else None
+        run["command"] = command(run)
+    if not quick:
+        report(runs)
     return {"runs": runs, "bars": [] if quick else list(bars(runs))}
+
+
+def report(runs: list[dict[str, Any]]) -> None:
+    """The table and pictures that the repository keeps."""
+    write_csv(runs, ROOT / "results" / "learning.csv")
+    usual = [run for run in runs if run["entropy"] is None]
+    series: dict[str, Any] = {
+        name: lambda run, name=name: run["method"] == name and run["task"] != "Hopper" for name in METHODS
+    }
+    free = [{**run, "task": HOPPER[0]} if run["task"] == "Hopper" else run for run in usual]
+    series["SAC, no constraint"] = lambda run: run["method"] == "SAC"
+    draw_curves(free, series, ROOT / "docs" / "images" / "learning.png")
+    ablated = [run for run in runs if run["task"] in ABLATED and run["method"] == METHODS[0]]
+    words = {"log μ + ‖z‖²/2": lambda run: run["entropy"] is None, "log μ": lambda run: run["entropy"] == "plain"}
+    draw_curves(ablated, words, ROOT / "docs" / "images" / "entropy.png")
 
 
 def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
     """The worst seed must do."""
     for name, least in RETURNS.items():
         for method in METHODS:
-            some = [run for run in runs if (run["task"], run["method"]) == (name, method)]
+            some = [run for run in runs if (run["task"], run["method"], run["entropy"]) == (name, method, None)]
             yield Bar(f"{name} {method} return", min(run["final"]["return"] for run in some), least)
             key, most = VIOLATED[some[0]["metric"]]
             worst = max(run["training"][key] for run in some)
             yield Bar(f"{name} {method} {key}", worst, most, at_least=False)
+    bound, free = (next(run for run in runs if run["task"] == name) for name in (HOPPER[0], "Hopper"))
+    yield Bar("H+M over unconstrained", bound["final"]["return"] / free["final"]["return"], 0.9)
+    yield Bar("H+M cv_percent", bound["training"]["cv_percent"], 0.0, at_least=False)
 
 
 def table(report: dict[str, Any]) -> str:
     """Per task and method: mean and worst return, violations of training, steps per second."""
     lines = ["| task | method | steps | seeds | return | worst seed | CV % | left % | steps/s |", "|---" * 9 + "|"]
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for run in report["runs"]:
-        groups.setdefault((run["task"], run["method"]), []).append(run)
-    for (name, method), some in groups.items():
+        groups.setdefault((run["task"], run["method"], run["entropy"] or ""), []).append(run)
+    for (name, *words), some in groups.items():
         returns = [run["final"]["return"] for run in some]
         cv, left = (max(run["training"][key] for run in some) for key in ("cv_percent", "left_percent"))
         speed = np.median([run["steps_per_second"] for run in some])
         lines.append(
-            f"| {name} | {method} | {some[0]['steps']:,} | {len(some)} | {np.mean(returns):.2f} | {min(returns):.2f} "
+            f"| {name} | {' '.join(words).strip()} | {some[0]['steps']:,} | {len(some)} | {np.mean(returns):.2f} | {min(returns):.2f} "
             f"| {cv:.3f} | {left:.2f} | {speed:.0f} |"
         )
     return "\n".join(lines)

@@ -1,0 +1,63 @@
+"""Table and pictures of the learning runs."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COLOURS = ("#1f4e79", "#c8553d", "#5b8c5a", "#b08900", "#7a5195", "#4a4e57")
+GREY = "#8a8f98"
+Runs = list[dict[str, Any]]
+
+
+def write_csv(runs: Runs, path: Path) -> None:
+    """One line per run, with the command that repeats it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[dict[str, Any]] = []
+    for run in sorted(runs, key=lambda run: (run["task"], run["method"], run["entropy"] or "", run["seed"])):
+        line = {name: run[name] for name in ("task", "method", "entropy", "steps", "seed")}
+        line |= {name: f"{run['final'][name]:.3f}" for name in ("return", "return_std")}
+        for name in ("cv_percent", "left_percent"):
+            line |= {f"{name}_{part}": f"{run[part][name]:.4f}" for part in ("training", "final")}
+        lines.append({**line, "steps_per_second": run["steps_per_second"], "command": run["command"]})
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+
+
+def draw_curves(runs: Runs, series: dict[str, Any], path: Path, columns: int = 3) -> None:
+    """Evaluations over training, one panel per task: the mean of the seeds, and each of them thinly.
+
+    `series` names a curve and says by a function which runs belong to it.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    tasks = list(dict.fromkeys(run["task"] for run in runs))
+    columns = min(columns, len(tasks))
+    rows = -(-len(tasks) // columns)
+    figure = Figure(figsize=(4 * columns, 2.9 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel in panels.flat[len(tasks) :]:
+        panel.set_visible(False)
+    for task, panel in zip(tasks, panels.flat, strict=False):
+        for colour, (name, belongs) in zip(COLOURS, series.items(), strict=False):
+            some = [run for run in runs if run["task"] == task and belongs(run)]
+            if not some:
+                continue
+            curves = [np.array([*run["curve"], (run["steps"], run["final"]["return"])]) for run in some]
+            for curve in curves:
+                panel.plot(curve[:, 0] / 1000, curve[:, 1], color=colour, lw=0.7, alpha=0.4)
+            shortest = min(map(len, curves))
+            mean = np.mean([curve[:shortest] for curve in curves], axis=0)
+            panel.plot(mean[:, 0] / 1000, mean[:, 1], color=colour, lw=2, label=f"{name} ({len(some)})")
+        panel.set(title=task, xlabel="thousand steps", ylabel="return")
+        panel.grid(alpha=0.3)
+        panel.legend(frameon=False, fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
