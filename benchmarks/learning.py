@@ -127,10 +127,9 @@ def table(report: dict[str, Any]) -> str:
         returns = [run["final"]["return"] for run in some]
         cv, left = (max(run["training"][key] for run in some) for key in ("cv_percent", "left_percent"))
         speed = np.median([run["steps_per_second"] for run in some])
-        lines.append(
-            f"| {name} | {' '.join(words).strip()} | {some[0]['steps']:,} | {len(some)} | {np.mean(returns):.2f} | {min(returns):.2f} "
-            f"| {cv:.3f} | {left:.2f} | {speed:.0f} |"
-        )
+        cells = [name, " ".join(words).strip(), f"{some[0]['steps']:,}", str(len(some))]
+        cells += [f"{np.mean(returns):.2f}", f"{min(returns):.2f}", f"{cv:.3f}", f"{left:.2f}", f"{speed:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
