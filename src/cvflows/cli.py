@@ -128,7 +128,7 @@ def train(
     steps: int | None = None,
     seed: int = 0,
     map: Path | None = None,
-    kind: str = "auto",
+    kind: str | None = None,
     form: Literal["paper", "drift", "stopping"] = "stopping",
     entropy: Literal["prior", "plain", "exact"] | None = None,
     preset: Literal["tuned", "paper"] = "tuned",
@@ -145,11 +145,11 @@ def train(
 
     Args:
         task: Name of the task, as `cvflows tasks` lists it.
-        method: SAC+CVFlow, DDPG+CVFlow, or SAC, TD3, DDPG in the action box, projected.
+        method: SAC+CVFlow, DDPG+CVFlow, FlowPG, NFW, DPre+, SPre+ or another, as `cvflows methods` lists them.
         steps: Environment steps, by default those of the preset.
         seed: Seed of everything random.
         map: Folder of a fitted map; fitted anew without it.
-        kind: Kind of map to fit.
+        kind: Kind of map to fit, by default the method's own.
         form: Of a learned constraint: the paper's, with drift, or with stopping distance.
         entropy: What SAC takes for log π under a map: relative to the map's density, plain, or exact.
         preset: Hyper-parameters measured to work here, or the paper's.

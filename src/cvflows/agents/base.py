@@ -1,4 +1,4 @@
-"""What every learner shares: the problem it faces, its settings, its data, and acting through a decoder."""
+"""What every learner shares: the problem it faces, its settings and its data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from cvflows.agents.methods import Method
 from cvflows.agents.networks import Sizes, apply
-from cvflows.constraints.base import AbstractConstraint, all_rows
-from cvflows.maps.base import ActionMap, support
+from cvflows.constraints.base import AbstractConstraint
 
 Observations = Float[Array, "batch observation"]
 Latents = Float[Array, "batch action"]
@@ -32,6 +28,7 @@ class Settings:
 
     `reward_scale` multiplies rewards before learning. `target_entropy` is what -E[log π] is held at, None: -d.
     `noise` and `target_noise` are in units of the latent's reach: 1 for a box, 3 standard deviations for a normal base.
+    `frank_wolfe_rate` is how far NFW's actor is drawn to the best corner.
     """
 
     discount: float = 0.99
@@ -44,6 +41,7 @@ class Settings:
     noise: float = 0.1
     target_noise: float = 0.2
     policy_delay: int = 2
+    frank_wolfe_rate: float = 0.01
 
 
 class Problem(NamedTuple):
@@ -81,72 +79,6 @@ class Batch(NamedTuple):
         o, width = observation_dim, rows.shape[1]
         d = width - 2 * o - 2
         return cls(rows[:, :o], rows[:, o : o + d], rows[:, o + d], rows[:, o + d + 1 : width - 1], rows[:, -1])
-
-
-class Decoded(NamedTuple):
-    """An action and log|det ∂a/∂â|."""
-
-    action: Latents
-    log_det: Scalars
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """From latents to actions. The map's parameters travel apart, as `frozen`, so that none is compiled in."""
-
-    method: Method
-    problem: Problem
-    structure: Any
-    reach: float
-
-    @classmethod
-    def of(cls, method: Method, problem: Problem, map_: ActionMap | None) -> tuple[Decoder, Any]:
-        """The decoder of a method and the frozen parameters of its map."""
-        if map_ is None:
-            return cls(method, problem, None, 1.0), ()
-        frozen, structure = eqx.partition(map_, eqx.is_array)
-        return cls(method, problem, structure, support(map_.base)), frozen
-
-    @property
-    def bounded(self) -> bool:
-        """Whether latents live in a box rather than under a normal density."""
-        return self.method.decoder == "box"
-
-    @property
-    def normal(self) -> bool:
-        """Whether the base distribution of latents is normal, not uniform."""
-        return self.structure is not None and self.structure.base == "normal"
-
-    def clip(self, latent: Latents) -> Latents:
-        return jnp.clip(latent, -self.reach, self.reach)
-
-    def __call__(self, frozen: Any, latent: Latents, x: Contexts) -> Decoded:
-        if self.method.decoder == "box":
-            return Decoded(latent, jnp.zeros(latent.shape[0]))
-        return Decoded(*jax.vmap(eqx.combine(frozen, self.structure).forward)(self.clip(latent), x))
-
-    def seen(self, frozen: Any, latent: Latents, observation: Observations) -> Latents:
-        """What the critic is told of a latent."""
-        if self.method.critic_sees == "latent":
-            return self.clip(latent)
-        return self(frozen, latent, self.problem.read(observation)).action
-
-
-class Acted(NamedTuple):
-    """Latents, their actions, and how the constraint finds them: its largest row and its violation."""
-
-    latent: Any
-    action: Any
-    largest: Any
-    violation: Any
-
-
-def judged(decoder: Decoder, frozen: Any, latent: Latents, observation: Observations) -> Acted:
-    """Decode latents and look whether their actions are allowed."""
-    x = decoder.problem.read(observation)
-    action = decoder(frozen, latent, x).action
-    rows = jax.vmap(lambda x, a: all_rows(decoder.problem.constraint, x, a))(x, action)
-    return Acted(decoder.clip(latent), action, jnp.max(rows, axis=1), jnp.sum(jnp.maximum(rows, 0), axis=1))
 
 
 def values(critics: Critics, sizes: Sizes, observation: Observations, taken: Latents) -> list[Scalars]:

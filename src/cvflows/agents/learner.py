@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvflows.agents.base import Acted, Batch, Decoder, Problem, Settings, judged
+from cvflows.agents.base import Batch, Problem, Settings
+from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.methods import Method
 from cvflows.agents.sac import SAC
 from cvflows.agents.td3 import TD3
@@ -54,7 +55,7 @@ class Learner:
 
     def _unpacked(self, columns: jax.Array) -> Acted:
         table, d = np.asarray(columns), self.problem.action_dim
-        return Acted(table[:, :d], table[:, d : 2 * d], table[:, 2 * d], table[:, 2 * d + 1])
+        return Acted(table[:, :d], table[:, d : 2 * d], *table[:, 2 * d :].T)
 
     def update(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, jax.Array]:
         """One step per batch of stored rows (batches, batch, width); their mean metrics, still being computed."""
@@ -69,11 +70,11 @@ def _random(decoder: Decoder, frozen: Any, noise: Any, observation: Any) -> Acte
 
 
 def _packed(act: Any) -> Any:
-    """One array to wait for and to fetch, instead of four."""
+    """One array to wait for and to fetch, instead of seven."""
 
     def packed(*arguments: Any) -> jax.Array:
-        latent, action, largest, violation = act(*arguments)
-        return jnp.concatenate([latent, action, largest[:, None], violation[:, None]], axis=1)
+        latent, action, *scalars = act(*arguments)
+        return jnp.concatenate([latent, action, jnp.stack(scalars, axis=1)], axis=1)
 
     return packed
 

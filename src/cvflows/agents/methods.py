@@ -18,22 +18,33 @@ class Method:
 
     - `rule`: the update. `ddpg` is `td3` with one critic, no delay and no target noise.
     - `decoder`: from the actor's latent to an action. `map`: a fitted map, latents clipped at ±3 (or in the box, if its
-      base is uniform). `box`: the latent is the action, in [-1,1].
+      base is uniform). `box`: the latent is the action, in [-1,1]. `layer`: such an action, projected, with the
+      gradient. `alpha`, `radial`: squashed along a ray of the set.
     - `critic_sees`: the `latent`, or the action that was `executed`.
     - `entropy`: what stands for log π. `prior`: log μ(â|s) + ‖â‖²/2, the density relative to the map's own; `exact`:
       the density of the action, by the map's log-determinant; `plain`: log μ(â|s).
-    - `map`: the kind of map, `auto` by default.
+    - `penalty`: weight in the actor's loss of how far the action asked for is from being allowed.
+    - `actor`: follows the `gradient` of its value, or regresses on a `frank-wolfe` step.
+    - `noise`: added to the `latent` or to the `action`.
+    - `correction`: what is done about forbidden actions: the nearest allowed one by `projection`, or, before that, one
+      step against the `worst` row.
+    - `map`: the kind of map, `auto` by default, fitted to the constraint's `violation` or to feasible `samples`.
     """
 
     name: str
     rule: Rule
-    decoder: Literal["map", "box"]
+    decoder: Literal["map", "box", "layer", "alpha", "radial"]
     critic_sees: Literal["latent", "executed"]
     entropy: Entropy = "plain"
+    penalty: float = 0.0
+    actor: Literal["gradient", "frank-wolfe"] = "gradient"
+    noise: Literal["latent", "action"] = "latent"
+    correction: Literal["projection", "worst"] = "projection"
     map: str = "auto"
+    fitted_to: Literal["violation", "samples"] = "violation"
 
     def __post_init__(self) -> None:
-        if self.decoder == "box" and self.entropy != "plain":
+        if self.decoder != "map" and self.entropy != "plain":
             raise ArgumentError("entropy", f"plain: {self.name} has no map", self.entropy)
         if self.rule != "sac" and self.entropy != "plain":
             raise ArgumentError("entropy", f"plain: the policy of {self.name} is deterministic", self.entropy)
@@ -44,6 +55,21 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("SAC+CVFlow", "sac", "map", "latent", "prior"),
         Method("DDPG+CVFlow", "ddpg", "map", "executed"),
+        Method("FlowPG", "ddpg", "map", "executed", noise="action", map="realnvp", fitted_to="samples"),
+        Method("NFW", "td3", "box", "executed", actor="frank-wolfe"),
+        Method("DPre", "td3", "box", "latent"),
+        Method("DPre+", "td3", "box", "latent", penalty=1.0),
+        Method("SPre", "sac", "box", "latent"),
+        Method("SPre+", "sac", "box", "latent", penalty=1.0),
+        Method("DPro", "td3", "box", "executed"),
+        Method("DPro+", "td3", "box", "executed", penalty=1.0),
+        Method("DOpt", "td3", "layer", "executed"),
+        Method("DOpt+", "td3", "layer", "executed", penalty=1.0),
+        Method("DAlpha", "td3", "alpha", "executed"),
+        Method("DRad", "td3", "radial", "executed"),
+        Method("SAlpha", "sac", "alpha", "executed"),
+        Method("SRad", "sac", "radial", "executed"),
+        Method("SafetyLayer", "ddpg", "box", "executed", correction="worst"),
         Method("SAC", "sac", "box", "latent"),
         Method("TD3", "td3", "box", "latent"),
         Method("DDPG", "ddpg", "box", "latent"),

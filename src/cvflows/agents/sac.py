@@ -12,6 +12,7 @@ tanh of the Gaussian and log π has the usual correction.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,21 +22,20 @@ import optax
 from jaxtyping import Array
 
 from cvflows.agents.base import (
-    Acted,
     Batch,
     Critics,
-    Decoder,
     Latents,
     Metrics,
     Noise,
     Observations,
     Scalars,
     Settings,
-    judged,
     normal_log_density,
     values,
 )
+from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.networks import Network, Sizes, apply, make_network
+from cvflows.agents.rays import alpha_log_density
 
 LOG_STD = (-20.0, 2.0)
 
@@ -81,8 +81,8 @@ class SAC:
 
     def _gaussian(self, actor: Network, observation: Observations) -> tuple[Latents, Latents]:
         mean, log_std = jnp.split(apply(actor, self._actor, observation), 2, axis=1)
-        if not self.decoder.bounded:
-            mean = self.decoder.reach * jnp.tanh(mean / self.decoder.reach)
+        if not self.decoder.squashed:
+            mean = self.decoder.bound(mean)
         return mean, jnp.clip(log_std, *LOG_STD)
 
     def sample(self, actor: Network, frozen: Any, observation: Observations, noise: Latents) -> tuple[Latents, Scalars]:
@@ -90,15 +90,17 @@ class SAC:
         mean, log_std = self._gaussian(actor, observation)
         drawn = mean + jnp.exp(log_std) * noise
         density = normal_log_density(noise, log_std)
-        if self.decoder.bounded:
+        if self.decoder.squashed:
             squashing = 2 * (jnp.log(2.0) - drawn - jax.nn.softplus(-2 * drawn))  # log(1 - tanh²), without cancellation
             return jnp.tanh(drawn), density - jnp.sum(squashing, axis=1)
-        match self.decoder.method.entropy:
-            case "prior":
-                density = density + jnp.sum(drawn**2, axis=1) / 2
-            case "exact":
-                x = self.decoder.problem.read(observation)
-                density = density - self.decoder(frozen, drawn, x).log_det
+        x, method = self.decoder.problem.read(observation), self.decoder.method
+        if method.entropy == "prior":
+            density = density + jnp.sum(drawn**2, axis=1) / 2
+        elif method.entropy == "exact" or method.decoder == "radial":
+            density = density - self.decoder(frozen, drawn, x).log_det
+        elif method.decoder == "alpha":
+            constraint = self.decoder.problem.constraint
+            density = jax.vmap(partial(alpha_log_density, constraint))(x, drawn, mean, log_std)
         return drawn, density
 
     def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
@@ -107,14 +109,15 @@ class SAC:
             latent, _ = self.sample(actor, frozen, observation, noise)
         else:
             mean, _ = self._gaussian(actor, observation)
-            latent = jnp.tanh(mean) if self.decoder.bounded else mean
+            latent = jnp.tanh(mean) if self.decoder.squashed else mean
         return judged(self.decoder, frozen, latent, observation)
 
     def update(self, state: SACState, frozen: Any, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
         """One step of critics, actor and temperature, and of the target critics; `noise` (2, batch, d) is normal."""
         settings, alpha = self.settings, jnp.exp(state.log_alpha)
         latent, density = self.sample(state.actor, frozen, batch.following, noise[0])
-        ahead = values(state.targets, self._critic, batch.following, self.decoder.seen(frozen, latent, batch.following))
+        seen = self.decoder.seen_ahead(frozen, latent, batch.following)
+        ahead = values(state.targets, self._critic, batch.following, seen)
         future = jnp.minimum(*ahead) - alpha * density
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
@@ -130,7 +133,10 @@ class SAC:
             latent, density = self.sample(actor, frozen, batch.observation, noise[1])
             seen = self.decoder.seen(frozen, latent, batch.observation)
             value = jnp.minimum(*values(critics, self._critic, batch.observation, seen))
-            return jnp.mean(alpha * density - value), (jnp.mean(density), jnp.mean(value))
+            loss = jnp.mean(alpha * density - value)
+            if weight := self.decoder.method.penalty:
+                loss += weight * jnp.mean(self.decoder.penalty(latent, batch.observation))
+            return loss, (jnp.mean(density), jnp.mean(value))
 
         (actor_error, (density_mean, value)), slope = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
         change, actor_adam = self._adam.update(slope, state.optimisers[0])

@@ -4,7 +4,9 @@
     actor:   -E[Q_1(s, π(s))]
 
 DDPG has one critic, no target noise and no delay. Where the critic sees actions, the gradient passes through the
-decoder.
+decoder. NFW's actor regresses on a Frank-Wolfe step instead:
+
+    actor:   E‖π(s) - (1-η)·a - η·argmax_{c ∈ C(s)} ⟨∇Q₁(s, a), c⟩‖²,   a = Proj π(s)
 """
 
 from __future__ import annotations
@@ -19,19 +21,18 @@ import optax
 from jaxtyping import Array
 
 from cvflows.agents.base import (
-    Acted,
     Batch,
     Critics,
-    Decoder,
     Latents,
     Metrics,
     Noise,
     Observations,
     Settings,
-    judged,
     values,
 )
+from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.networks import Network, Sizes, apply, make_network
+from cvflows.constraints.oracle import maximise_samples
 
 NOISE_CLIP = 0.5
 
@@ -80,25 +81,39 @@ class TD3:
         return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates)
 
     def _policy(self, actor: Network, observation: Observations) -> Latents:
-        out = apply(actor, self._actor, observation)
-        reach = self.decoder.reach
-        return reach * jnp.tanh(out / reach)
+        return self.decoder.bound(apply(actor, self._actor, observation))
 
     def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
-        """The policy's latents with their actions; with standard normal `noise`, it explores in the latent."""
+        """The policy's latents with their actions; with standard normal `noise`, it explores where the method says."""
         latent = self._policy(actor, observation)
-        if noise is not None:
-            latent = self.decoder.clip(latent + self.settings.noise * self.decoder.reach * noise)
-        return judged(self.decoder, frozen, latent, observation)
+        if noise is None:
+            return judged(self.decoder, frozen, latent, observation)
+        shift = self.settings.noise * noise
+        if self.decoder.method.noise == "action":
+            return judged(self.decoder, frozen, latent, observation, shift)
+        return judged(self.decoder, frozen, self.decoder.clip(latent + self.decoder.unit * shift), observation)
+
+    def _frank_wolfe(self, critics: Critics, observation: Observations, latent: Latents) -> Latents:
+        """(1-η)·a + η·c with a the projected action and c the allowed action furthest along ∇Q₁(s, a)."""
+        x = self.decoder.problem.read(observation)
+        action = self.decoder.corrected(latent, x)
+
+        def total(action: Latents) -> Array:
+            return jnp.sum(values(critics[:1], self._critic, observation, action)[0])
+
+        corner = maximise_samples(self.decoder.problem.constraint, x, jax.grad(total)(action))
+        rate = self.settings.frank_wolfe_rate
+        return jax.lax.stop_gradient((1 - rate) * action + rate * corner)
 
     def update(self, state: TD3State, frozen: Any, batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:
         """One step of the critics, and of actor and targets when it is their turn; `noise` (2, batch, d) is normal."""
-        settings, reach = self.settings, self.decoder.reach
+        settings = self.settings
         latent = self._policy(state.target_actor, batch.following)
         if not self._plain:
             jitter = jnp.clip(settings.target_noise * noise[0], -NOISE_CLIP, NOISE_CLIP)
-            latent = self.decoder.clip(latent + reach * jitter)
-        ahead = values(state.targets, self._critic, batch.following, self.decoder.seen(frozen, latent, batch.following))
+            latent = self.decoder.clip(latent + self.decoder.unit * jitter)
+        seen = self.decoder.seen_ahead(frozen, latent, batch.following)
+        ahead = values(state.targets, self._critic, batch.following, seen)
         future = jnp.min(jnp.stack(ahead), axis=0)
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
@@ -112,8 +127,13 @@ class TD3:
 
         def actor_loss(actor: Network) -> Array:
             latent = self._policy(actor, batch.observation)
+            if self.decoder.method.actor == "frank-wolfe":
+                return jnp.mean((latent - self._frank_wolfe(critics, batch.observation, latent)) ** 2)
             seen = self.decoder.seen(frozen, latent, batch.observation)
-            return -jnp.mean(values(critics[:1], self._critic, batch.observation, seen)[0])
+            loss = -jnp.mean(values(critics[:1], self._critic, batch.observation, seen)[0])
+            if weight := self.decoder.method.penalty:
+                loss += weight * jnp.mean(self.decoder.penalty(latent, batch.observation))
+            return loss
 
         def improve(state: TD3State) -> tuple[Any, ...]:
             error, slope = jax.value_and_grad(actor_loss)(state.actor)

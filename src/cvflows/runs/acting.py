@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cvflows.agents.base import Acted, Problem
+from cvflows.agents.base import Problem
+from cvflows.agents.decoding import Acted
 from cvflows.constraints.base import TOLERANCE
 from cvflows.constraints.project import project_samples
 from cvflows.envs.rollout import checked
@@ -23,10 +24,16 @@ class LearningError(CVFlowsError, RuntimeError):
 class Guarded(NamedTuple):
     """What the environment gets, with what was asked for."""
 
-    latent: np.ndarray
     executed: np.ndarray
-    forbidden: np.ndarray
-    violation: np.ndarray
+    projected: np.ndarray
+    acted: Acted
+
+    def record(self, episode: Episode, index: int, reward: float) -> None:
+        """Count one step of one environment."""
+        acted = self.acted
+        forbidden = bool(acted.asked[index] > TOLERANCE)
+        legacy = bool(acted.kasaura[index]), bool(acted.flowpg[index])
+        episode.add(reward, forbidden, float(acted.violation[index]), bool(self.projected[index]), *legacy)
 
 
 def make_problem(task: Task) -> Problem:
@@ -40,15 +47,14 @@ def make_problem(task: Task) -> Problem:
 
 def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:
     """Replace forbidden actions by the nearest allowed ones."""
-    latent, action, largest, violation = acted
-    if not np.isfinite(largest).all():
+    if not np.isfinite(acted.largest).all():
         raise LearningError("the policy or the constraint gave NaN: try a lower learning rate or reward scale")
-    forbidden = largest > TOLERANCE
+    action, forbidden = acted.action, acted.largest > TOLERANCE
     if forbidden.any():
         x = np.asarray(task.context(observations), np.float32)
-        projected = np.asarray(project_samples(task.constraint, x, action).action)
-        action = np.where(forbidden[:, None], projected, action)
-    return Guarded(latent, action, forbidden, violation)
+        allowed = np.asarray(project_samples(task.constraint, x, action).action)
+        action = np.where(forbidden[:, None], allowed, action)
+    return Guarded(action, forbidden, acted)
 
 
 def episode_seed(*numbers: int) -> int:
@@ -77,10 +83,10 @@ def play(
     finished: list[Episode] = []
     while active.any():
         chosen = guard(task, observations, choose(observations))
-        for index in np.flatnonzero(active):
+        for index in np.flatnonzero(active).tolist():
             following, reward, terminated, truncated, info = envs[index].step(chosen.executed[index])
             observations[index] = checked(following)
-            now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
+            chosen.record(now[index], index, float(reward))
             if not (terminated or truncated):
                 continue
             now[index].close(info)

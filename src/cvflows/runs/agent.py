@@ -10,10 +10,11 @@ import numpy as np
 from cvflows.agents.methods import Entropy
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
+from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
 from cvflows.runs.acting import guard
 from cvflows.runs.config import RunConfig, make_config, method_of
-from cvflows.runs.fitting import fit_task
+from cvflows.runs.fitting import fit_task, fit_task_to_samples
 from cvflows.runs.store import RunFolder
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
@@ -31,7 +32,7 @@ class Agent:
 
     - `method`: a name of `METHODS`.
     - `task`: a `Task` or the name of one.
-    - `map_`: a fitted map, by default one of the kind `map` is fitted now.
+    - `map_`: a fitted map, by default one of the kind `map`, or the method's own, is fitted now.
     - `form`: of the constraint that is learned where the task limits states.
     - `entropy`: `prior`, `plain` or `exact`, what SAC takes for log π under a map.
     - `preset`, `num_envs` and others: of `make_config`; further names override hyper-parameters.
@@ -44,7 +45,7 @@ class Agent:
         *,
         seed: int = 0,
         map_: ActionMap | None = None,
-        map: str = "auto",
+        map: str | None = None,
         form: str = "stopping",
         entropy: Entropy | None = None,
         preset: str = "tuned",
@@ -139,11 +140,13 @@ def resolved(task: Task, config: RunConfig) -> Task:
 
 def fitted_map(task: Task, config: RunConfig, **options: Any) -> ActionMap | None:
     """A map fitted to the task, where the method has one."""
-    if method_of(config).decoder != "map":
+    method = method_of(config)
+    if method.decoder != "map":
         return None
-    from cvflows.maps.fit import FitConfig
-
-    return fit_task(task, config.map, FitConfig(seed=config.seed, check_every=250), **options).fitted.map
+    fit_config = FitConfig(seed=config.seed, check_every=250)
+    if method.fitted_to == "samples":
+        return fit_task_to_samples(task, method.map, fit_config, base="uniform", **options).fitted.map
+    return fit_task(task, method.map, fit_config, **options).fitted.map
 
 
 def restored(config: RunConfig, run: RunFolder, task: Task | None) -> tuple[Task, ActionMap | None]:

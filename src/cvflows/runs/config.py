@@ -20,7 +20,7 @@ class RunConfig:
     """Settings of one training run.
 
     - `steps`: environment steps, over all `num_envs` environments.
-    - `map`: kind of map, where the method has one; `form`: of a learned constraint.
+    - `map`: kind of map instead of the method's own, where it has one; `form`: of a learned constraint.
     - `entropy`: `prior`, `plain` or `exact` instead of the method's own (see `Method`).
     - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
     - `checkpoint_every` steps, at the next end of an episode, everything is saved.
@@ -31,7 +31,7 @@ class RunConfig:
     steps: int
     seed: int = 0
     num_envs: int = 1
-    map: str = "auto"
+    map: str | None = None
     form: str = "stopping"
     entropy: Entropy | None = None
     evaluate_every: int = 5_000
@@ -137,6 +137,8 @@ def _number(text: str) -> int | float | None:
 def method_of(config: RunConfig) -> Method:
     """The method a config names, with what it changes."""
     found = method(config.method)
+    if config.map is not None:
+        found = replace(found, map=config.map)
     if config.entropy is None:
         return found
     if config.entropy not in ENTROPIES:

@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cvflows.constraints.sample import feasible_samples
 from cvflows.constraints.structure import Affine
-from cvflows.maps.fit import FitConfig, Fitted, Progress, fit
+from cvflows.maps.fit import FitConfig, Fitted, Progress, fit, fit_to_samples
 from cvflows.maps.kinds import kind_for, make_map
 from cvflows.maps.quality import Quality, measure
 from cvflows.maps.store import save_map
@@ -74,6 +76,28 @@ def fit_task(
     map_ = make_map(chosen, task.constraint, task.contexts, seed=config.seed, **options)
     fitted = fit(map_, task.contexts, config, progress=progress)
     return report(fitted, measure(fitted.map, task.contexts))
+
+
+def fit_task_to_samples(
+    task: Task,
+    kind: str,
+    config: FitConfig,
+    *,
+    contexts: int = 512,
+    progress: Progress | None = None,
+    **options: Any,
+) -> FitReport:
+    """A map fitted to feasible actions of the task by maximum likelihood, in that many contexts of p_S."""
+    began = time.perf_counter()
+    keys = jax.random.split(jax.random.key(config.seed))
+    x = task.contexts.sample(keys[0], contexts)
+    found = feasible_samples(task.constraint, x, keys[1])
+    which = np.nonzero(found.accepted)
+    samples = jnp.asarray(np.asarray(x)[which[0]]), jnp.asarray(np.asarray(found.actions)[which])
+    map_ = make_map(kind, task.constraint, task.contexts, seed=config.seed, **options)
+    fitted = fit_to_samples(map_, task.contexts, samples, config, progress=progress)
+    quality = measure(fitted.map, task.contexts)
+    return FitReport(task.name, kind, fitted, quality, time.perf_counter() - began, config.seed)
 
 
 def save_report(report: FitReport, folder: Path) -> Path:

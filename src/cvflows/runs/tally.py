@@ -16,6 +16,7 @@ from cvflows.envs.worlds import LEFT
 class Episode:
     """One episode. Violations are those of the action asked for, before any projection.
 
+    `kasaura` and `flowpg` count those that looser tolerances of the literature would (see `constraints/legacy.py`).
     `left` says that it ended by leaving the safe states, `cut` that a checkpoint broke it off.
     """
 
@@ -26,16 +27,28 @@ class Episode:
     violations: int = 0
     violation: float = 0.0
     projections: int = 0
+    kasaura: int = 0
+    flowpg: int = 0
     left: int = 0
     cut: int = 0
 
-    def add(self, reward: float, forbidden: bool, violation: float) -> None:
-        """Count one step; `forbidden` actions are the ones that were projected."""
+    def add(
+        self,
+        reward: float,
+        forbidden: bool,
+        violation: float,
+        projected: bool,
+        kasaura: bool = False,
+        flowpg: bool = False,
+    ) -> None:
+        """Count one step."""
         self.reward += reward
         self.length += 1
         self.violations += int(forbidden)
         self.violation += violation
-        self.projections += int(forbidden)
+        self.projections += int(projected)
+        self.kasaura += int(kasaura)
+        self.flowpg += int(flowpg)
 
     def close(self, info: dict[str, Any]) -> None:
         """Count how the episode ended."""
@@ -65,6 +78,8 @@ def summarise(episodes: Iterable[Episode]) -> dict[str, float]:
         "length": sum(episode.length for episode in whole) / max(len(whole), 1),
         "cv_percent": 100 * sum(episode.violations for episode in some) / steps,
         "cv_count": sum(episode.violations for episode in some),
+        "kasaura_percent": 100 * sum(episode.kasaura for episode in some) / steps,
+        "flowpg_percent": 100 * sum(episode.flowpg for episode in some) / steps,
         "cv_magnitude": sum(episode.violation for episode in some) / steps,
         "projections": sum(episode.projections for episode in some),
         "left_percent": 100 * sum(episode.left for episode in some) / max(len(whole), 1),

@@ -127,11 +127,11 @@ class Trainer:
         for index, env in enumerate(self.envs):
             following, reward, terminated, truncated, info = env.step(chosen.executed[index])
             after[index], rewards[index], terminal[index] = checked(following), reward, terminated
-            self.now[index].add(float(reward), bool(chosen.forbidden[index]), float(chosen.violation[index]))
+            chosen.record(self.now[index], index, float(reward))
             if terminated or truncated:
                 self.now[index].close(info)
                 ended.append(index)
-        taken = chosen.latent if self.method.critic_sees == "latent" else chosen.executed
+        taken = acted.latent if self.method.critic_sees == "latent" else chosen.executed
         self.replay.add(np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1))
         self.step += len(before)
         self.observations = after
