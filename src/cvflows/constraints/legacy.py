@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
@@ -34,5 +36,6 @@ def legacy_rows(constraint: AbstractConstraint) -> tuple[np.ndarray, np.ndarray]
             return np.array([outer**2, inner**2]), np.full(2, QUADRATIC)
         case Ellipsoid():
             return np.ones(1), np.array([QUADRATIC])
-    count = constraint.rows(np.zeros(constraint.context_dim), np.zeros(constraint.action_dim)).shape[0]  # type: ignore[arg-type]
+    x, a = jnp.zeros(constraint.context_dim), jnp.zeros(constraint.action_dim)
+    count = jax.eval_shape(constraint.rows, x, a).shape[0]
     return np.ones(count), np.full(count, LINEAR)
