@@ -111,7 +111,7 @@ class Acted(NamedTuple):
 
     `largest` is the action's largest row. `asked`, `violation`, `kasaura` and `flowpg` speak of the action asked for,
     before any projection: its largest row, the sum of its positive ones, and whether two looser tolerances of the
-    literature would call it forbidden.
+    literature would call it forbidden. `rejected` holds, for each environment, latents that were drawn before.
     """
 
     latent: Any
@@ -121,6 +121,7 @@ class Acted(NamedTuple):
     violation: Any
     kasaura: Any
     flowpg: Any
+    rejected: Any = None
 
 
 def judged(

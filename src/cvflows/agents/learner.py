@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cvflows.agents.accepting import accepting
 from cvflows.agents.base import Batch, Problem, Settings
 from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.methods import Method
@@ -17,6 +18,7 @@ from cvflows.agents.td3 import TD3
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
 
+SCALARS = 5
 RULES: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": TD3}
 
 
@@ -36,8 +38,11 @@ class Learner:
         decoder, self.frozen = Decoder.of(method, problem, map_)
         self.rule = RULES[method.rule](decoder, settings)
         self.state: Any = self.rule.init(seed)
-        self._act = jax.jit(_packed(self.rule.act))
-        self._judge = jax.jit(_packed(partial(_random, decoder)))
+        self._act, self._act_randomly = (
+            jax.jit(_packed(accepting(act, method.tries), tries=True) if method.tries > 1 else _packed(act))
+            for act in (self.rule.act, partial(_random, decoder))
+        )
+        self._decide = jax.jit(_packed(self.rule.act))
         self._update = jax.jit(partial(_update, self.rule), donate_argnums=0)
 
     @property
@@ -45,17 +50,28 @@ class Learner:
         """Numbers of one stored transition."""
         return 2 * self.problem.observation_dim + self.problem.action_dim + 2
 
+    @property
+    def noise_dim(self) -> int:
+        """Numbers of noise per observation."""
+        return self.problem.action_dim * self.method.tries
+
     def act(self, observation: np.ndarray, noise: np.ndarray | None) -> Acted:
-        """Latents and actions for observations (n, o): exploring with standard normal `noise` (n, d), or not."""
-        return self._unpacked(self._act(self.state.actor, self.frozen, observation, noise))
+        """Latents and actions for observations (n, o): exploring with normal `noise` (n, `noise_dim`), or not."""
+        act = self._decide if noise is None else self._act
+        return self._unpacked(act(self.state.actor, self.frozen, observation, noise))
 
     def act_randomly(self, observation: np.ndarray, noise: np.ndarray) -> Acted:
-        """Latents of the map's base distribution, or uniform in the box, made from standard normal `noise` (n, d)."""
-        return self._unpacked(self._judge(self.frozen, noise, observation))
+        """Latents of the map's base distribution, or uniform in the box, made from normal `noise` (n, `noise_dim`)."""
+        return self._unpacked(self._act_randomly(self.state.actor, self.frozen, observation, noise))
 
     def _unpacked(self, columns: jax.Array) -> Acted:
         table, d = np.asarray(columns), self.problem.action_dim
-        return Acted(table[:, :d], table[:, d : 2 * d], *table[:, 2 * d :].T)
+        end = 2 * d + SCALARS
+        acted = Acted(table[:, :d], table[:, d : 2 * d], *table[:, 2 * d : end].T)
+        if table.shape[1] == end:
+            return acted
+        tried = table[:, end + 1 :].reshape(len(table), -1, d)
+        return acted._replace(rejected=[some[: int(count)] for some, count in zip(tried, table[:, end], strict=True)])
 
     def update(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, jax.Array]:
         """One step per batch of stored rows (batches, batch, width); their mean metrics, still being computed."""
@@ -64,17 +80,21 @@ class Learner:
         return metrics
 
 
-def _random(decoder: Decoder, frozen: Any, noise: Any, observation: Any) -> Acted:
+def _random(decoder: Decoder, _: Any, frozen: Any, observation: Any, noise: Any) -> Acted:
     latent = noise if decoder.normal else jax.scipy.special.erf(noise / jnp.sqrt(2.0))  # uniform on [-1,1]
     return judged(decoder, frozen, latent, observation)
 
 
-def _packed(act: Any) -> Any:
-    """One array to wait for and to fetch, instead of seven."""
+def _packed(act: Any, tries: bool = False) -> Any:
+    """One array to wait for and to fetch, instead of seven; with `tries`, what was rejected follows."""
 
     def packed(*arguments: Any) -> jax.Array:
-        latent, action, *scalars = act(*arguments)
-        return jnp.concatenate([latent, action, jnp.stack(scalars, axis=1)], axis=1)
+        acted, *tried = act(*arguments) if tries else (act(*arguments),)
+        latent, action, *scalars = acted[:-1]
+        columns = [latent, action, jnp.stack(scalars, axis=1)]
+        if tries:
+            columns += [tried[1][:, None], tried[0].reshape(latent.shape[0], -1)]
+        return jnp.concatenate(columns, axis=1)
 
     return packed
 

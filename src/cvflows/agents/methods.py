@@ -28,6 +28,8 @@ class Method:
     - `noise`: added to the `latent` or to the `action`.
     - `correction`: what is done about forbidden actions: the nearest allowed one by `projection`, or, before that, one
       step against the `worst` row.
+    - `tries`: actions drawn until one is allowed; with more than one, those rejected are learned from (see
+      `accepting.py`).
     - `map`: the kind of map, `auto` by default, fitted to the constraint's `violation` or to feasible `samples`.
     """
 
@@ -40,6 +42,7 @@ class Method:
     actor: Literal["gradient", "frank-wolfe"] = "gradient"
     noise: Literal["latent", "action"] = "latent"
     correction: Literal["projection", "worst"] = "projection"
+    tries: int = 1
     map: str = "auto"
     fitted_to: Literal["violation", "samples"] = "violation"
 
@@ -70,6 +73,7 @@ METHODS: dict[str, Method] = {
         Method("SAlpha", "sac", "alpha", "executed"),
         Method("SRad", "sac", "radial", "executed"),
         Method("SafetyLayer", "ddpg", "box", "executed", correction="worst"),
+        Method("ARAM", "sac", "box", "latent", tries=100),
         Method("SAC", "sac", "box", "latent"),
         Method("TD3", "td3", "box", "latent"),
         Method("DDPG", "ddpg", "box", "latent"),

@@ -32,7 +32,7 @@ def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> dict[str, Any]:
             return {"missing": missing}
         frames.append(frame)
         batch = np.asarray(observation, np.float32)[None]
-        chosen = guard(task, batch, trainer.learner.act(batch, None))
+        chosen = guard(task, batch, trainer.decide(batch))
         observation, _, terminated, truncated, _ = env.step(chosen.executed[0])
         done = terminated or truncated
     frames.append(np.asarray(env.render()))

@@ -36,13 +36,15 @@ class Guarded(NamedTuple):
         episode.add(reward, forbidden, float(acted.violation[index]), bool(self.projected[index]), *legacy)
 
 
-def make_problem(task: Task) -> Problem:
-    """What a learner needs to know of a task."""
+def make_problem(task: Task, told: int = 0) -> Problem:
+    """What a learner needs to know of a task, where observations are followed by some more numbers it is `told`."""
+    size = task.observation_dim
     if callable(task.reads):
-        return Problem(task.observation_dim, task.constraint, task.reads)
+        read = task.reads
+        return Problem(size + told, task.constraint, lambda o: read(o[:, :size]) if told else read(o))
     indices = np.array([index for index, _ in task.reads], int)
     factors = np.array([factor for _, factor in task.reads], np.float32)
-    return Problem(task.observation_dim, task.constraint, lambda o: o[:, indices] * factors[None])
+    return Problem(size + told, task.constraint, lambda o: o[:, indices] * factors[None])
 
 
 def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:

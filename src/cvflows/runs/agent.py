@@ -94,9 +94,9 @@ class Agent:
         if not np.isfinite(given).all():
             raise ArgumentError("observation", "finite numbers", given)
         batch = given if given.ndim == 2 else given[None]
-        shape = (len(batch), self.task.action_dim)
+        shape = (len(batch), self._trainer.learner.noise_dim)
         noise = None if deterministic else self._trainer.rng.standard_normal(shape, np.float32)
-        acted = self._trainer.learner.act(batch, noise)
+        acted = self._trainer.decide(batch, noise)
         action = guard(self.task, batch, acted).executed
         return (action if given.ndim == 2 else action[0]), None
 

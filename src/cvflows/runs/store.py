@@ -7,7 +7,7 @@
 | `metrics.csv`, `evaluations.csv`, `losses.csv` | a line per episode, per evaluation, per thousand steps |
 | `timing.csv` | steps and seconds: the one file that differs between two runs of one config |
 | `checkpoint.json` | where the run stands, and which `state-*.safetensors` belongs to it |
-| `replay.bin` | stored transitions, appended; the checkpoint says how many count |
+| `replay.bin`, `rejected.bin` | stored transitions, appended; the checkpoint says how many count |
 | `final.json` | the last evaluation, when the run is complete |
 
 A checkpoint is written to new files, then `checkpoint.json` is replaced in one step: at any moment it names a whole
@@ -45,7 +45,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.saved_rows = 0
+        self._saved_rows: dict[str, int] = {}
 
     def create(self, config: RunConfig) -> None:
         """Write the config; a folder that holds another run is refused."""
@@ -104,13 +104,15 @@ class RunFolder:
         with path.open() as file:
             return list(csv.DictReader(file))
 
-    def save(self, state: Any, replay: Replay, counts: Mapping[str, Any]) -> None:
+    def save(self, state: Any, replays: Mapping[str, Replay], counts: Mapping[str, Any]) -> None:
         """A checkpoint: arrays, the new transitions, and the counts."""
-        self._append_replay(replay)
+        for table, replay in replays.items():
+            self._append_replay(table, replay)
         name = f"state-{counts['step']}.safetensors"
         write_atomically(self.path / name, save_arrays(named_arrays(state)))
         sizes = {table: (self.path / table).stat().st_size for table in TABLES if (self.path / table).exists()}
-        record = {"format": FORMAT, "version": VERSION, "state": name, "rows": replay.added, "tables": sizes}
+        rows = {name: replay.added for name, replay in replays.items()}
+        record = {"format": FORMAT, "version": VERSION, "state": name, "rows": rows, "tables": sizes}
         self._write("checkpoint.json", {**record, **counts})
         for old in self.path.glob("state-*.safetensors"):
             if old.name != name:
@@ -120,15 +122,16 @@ class RunFolder:
         """Whether there is anything to go on from."""
         return (self.path / "checkpoint.json").exists()
 
-    def load(self, state: Any, replay: Replay, *, cut: bool) -> tuple[Any, dict[str, Any]]:
-        """The saved state and counts; fills `replay`, and with `cut` removes what was written after the checkpoint."""
+    def load(self, state: Any, replays: Mapping[str, Replay], *, cut: bool) -> tuple[Any, dict[str, Any]]:
+        """The saved state and counts; fills `replays`, and with `cut` removes what was written after the checkpoint."""
         record = self._read("checkpoint.json")
         path = self.path / record["state"]
         try:
             arrays = load_arrays(path.read_bytes())
         except (OSError, SafetensorError) as error:
             raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
-        self._load_replay(replay, record["rows"])
+        for name, replay in replays.items():
+            self._load_replay(name, replay, record["rows"][name])
         for table in TABLES:
             path_of = self.path / table
             if cut and path_of.exists():
@@ -143,30 +146,31 @@ class RunFolder:
         """The last evaluation of a complete run."""
         return self._read("final.json") if (self.path / "final.json").exists() else None
 
-    def _append_replay(self, replay: Replay) -> None:
-        first = max(self.saved_rows, replay.added - len(replay.rows))  # older ones were overwritten before
+    def _append_replay(self, name: str, replay: Replay) -> None:
+        saved = self._saved_rows.get(name, 0)
+        first = max(saved, replay.added - len(replay.rows))  # older ones were overwritten before
         places = np.arange(first, replay.added) % len(replay.rows)
-        path, row = self.path / "replay.bin", replay.rows.shape[1] * 4
+        path, row = self.path / f"{name}.bin", replay.rows.shape[1] * 4
         try:
             with path.open("r+b" if path.exists() else "wb") as file:
-                file.truncate(self.saved_rows * row)
+                file.truncate(saved * row)
                 file.seek(first * row)
                 file.write(replay.rows[places].tobytes())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise StoreError(path, f"cannot be written ({error.strerror})") from None
-        self.saved_rows = replay.added
+        self._saved_rows[name] = replay.added
 
-    def _load_replay(self, replay: Replay, count: int) -> None:
-        path, width = self.path / "replay.bin", replay.rows.shape[1]
+    def _load_replay(self, name: str, replay: Replay, count: int) -> None:
+        path, width = self.path / f"{name}.bin", replay.rows.shape[1]
         size = path.stat().st_size if path.exists() else 0
         if size < count * width * 4:
             raise StoreError(path, f"holds {size // (width * 4)} of {count} transitions, is it truncated?")
         stored = np.memmap(path, np.float32, "r", shape=(size // (width * 4), width)) if count else np.zeros((0, width))
         first = max(0, count - len(replay.rows))
         replay.rows[np.arange(first, count) % len(replay.rows)] = stored[first:count]
-        replay.added = self.saved_rows = count
+        replay.added = self._saved_rows[name] = count
 
     def _write(self, name: str, data: Mapping[str, Any]) -> None:
         try:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cvflows.agents.accepting import AT_EVALUATION, COST, PREFERENCES, draw_preference, share_of_rejected
+from cvflows.agents.decoding import Acted
 from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
@@ -48,10 +50,13 @@ class Trainer:
     ) -> None:
         self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
         self.make_env = make_env or task.make_env
-        self.learner = Learner(self.method, config.settings, make_problem(task), map_, config.seed)
-        self.replay = Replay(config.hyper.buffer, self.learner.row_width)
+        self._told = PREFERENCES if self.method.tries > 1 else 0
+        self.learner = Learner(self.method, config.settings, make_problem(task, self._told), map_, config.seed)
+        self.replays = {"replay": Replay(config.hyper.buffer, self.learner.row_width)}
+        if self._told:
+            self.replays["rejected"] = Replay(config.hyper.buffer, self.learner.row_width)
         self.rng = np.random.default_rng([config.seed, 7])
-        self.exploration = Exploration(config.num_envs, task.action_dim, config.hyper.noise_correlation)
+        self.exploration = Exploration(config.num_envs, self.learner.noise_dim, config.hyper.noise_correlation)
         self.step = self.due = self.started = self.saved = 0
         self.episodes: list[Episode] = []
         self.evaluations: list[dict[str, float]] = []
@@ -95,7 +100,7 @@ class Trainer:
         """Figures of episodes without exploring."""
         played = play(
             self.task,
-            lambda observations: self.learner.act(observations, None),
+            self.decide,
             self.config.evaluation_episodes if episodes is None else episodes,
             episode_seed(self.config.seed, EVALUATION, self.step),
             make_env=self.make_env,
@@ -103,14 +108,24 @@ class Trainer:
         )
         return {"step": self.step, **summarise(played)}
 
+    def decide(self, observations: np.ndarray, noise: np.ndarray | None = None) -> Acted:
+        """What the agent does at observations (n, o), without exploring where there is no `noise`."""
+        if self._told:
+            told = np.tile(AT_EVALUATION, (len(observations), 1))
+            observations = np.concatenate([observations, told], axis=1)
+        return self.learner.act(observations, noise)
+
     def _restart(self) -> None:
         """Begin a new episode in every environment."""
-        self.observations = np.zeros((self.config.num_envs, self.task.observation_dim), np.float32)
+        self.observations = np.zeros((self.config.num_envs, self.task.observation_dim + self._told), np.float32)
         self.now = [self._begin(index) for index in range(self.config.num_envs)]
 
     def _begin(self, index: int) -> Episode:
         seed = episode_seed(self.config.seed, TRAINING, self.started)
-        self.observations[index] = checked(self.envs[index].reset(seed=seed)[0])
+        size = self.task.observation_dim
+        self.observations[index, :size] = checked(self.envs[index].reset(seed=seed)[0])
+        if self._told:
+            self.observations[index, size:] = draw_preference(seed)
         self.exploration.restart(index)
         self.started += 1
         return Episode(number=self.started - 1)
@@ -118,21 +133,26 @@ class Trainer:
     def _advance(self) -> None:
         """One step in every environment; the updates that are due run beside it."""
         before, warm = self.observations, self.step >= self.config.hyper.learning_starts
+        size = self.task.observation_dim
         noise = self.exploration.draw(self.rng)
         acted = (self.learner.act if warm else self.learner.act_randomly)(before, noise)
-        chosen = guard(self.task, before, acted)
+        chosen = guard(self.task, before[:, :size], acted)
         self._update()
-        after, rewards, terminal = np.empty_like(before), *np.zeros((2, len(before)), np.float32)
+        after, rewards, terminal = before.copy(), *np.zeros((2, len(before)), np.float32)
         ended: list[int] = []
         for index, env in enumerate(self.envs):
             following, reward, terminated, truncated, info = env.step(chosen.executed[index])
-            after[index], rewards[index], terminal[index] = checked(following), reward, terminated
+            after[index, :size], rewards[index], terminal[index] = checked(following), reward, terminated
             chosen.record(self.now[index], index, float(reward))
             if terminated or truncated:
                 self.now[index].close(info)
                 ended.append(index)
         taken = acted.latent if self.method.critic_sees == "latent" else chosen.executed
-        self.replay.add(np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1))
+        if self._told:
+            rewards = before[:, size] * rewards - COST * before[:, size + 1] * chosen.projected
+            self._keep_rejected(before, acted)
+        rows = np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1)
+        self.replays["replay"].add(rows)
         self.step += len(before)
         self.observations = after
         self._count_updates(ended)
@@ -141,6 +161,24 @@ class Trainer:
             self.evaluations.append(self.evaluate())
             self._write("evaluations.csv", self.evaluations[-1:])
             self._log("evaluation", self.evaluations[-1])
+
+    def _keep_rejected(self, before: np.ndarray, acted: Acted) -> None:
+        """Rejected actions as steps from a state to itself, at a cost."""
+        for state, latents in zip(before, acted.rejected, strict=True):
+            if len(latents):
+                same, never = np.tile(state, (len(latents), 1)), np.zeros((len(latents), 1), np.float32)
+                cost = np.full_like(never, -COST * state[-1])
+                self.replays["rejected"].add(np.concatenate([same, latents, cost, same, never], axis=1))
+
+    def _batches(self, count: int) -> np.ndarray:
+        """Batches of stored rows; a share of them rejected actions, where the method keeps any."""
+        size = self.config.hyper.batch
+        rows = self.replays["replay"].sample(self.rng, (count, size))
+        rejected = self.replays.get("rejected")
+        if rejected is not None and len(rejected):
+            part = round(share_of_rejected(self.step) * size)
+            rows[:, :part] = rejected.sample(self.rng, (count, part))
+        return rows
 
     def _crossed(self, every: int) -> bool:
         return self.step // every > (self.step - self.config.num_envs) // every
@@ -180,7 +218,7 @@ class Trainer:
         rest = self.config.hyper.train_every is None
         while self.due >= every or (rest and self.due):
             size = every if self.due >= every else 1
-            losses = self.learner.update(self.replay.sample(self.rng, (size, self.config.hyper.batch)), self.rng)
+            losses = self.learner.update(self._batches(size), self.rng)
             self.due -= size
             if self._crossed(LOOK_EVERY):
                 self._look(losses)
@@ -209,10 +247,10 @@ class Trainer:
     def save_to(self, folder: RunFolder) -> None:
         """Write a checkpoint into any folder."""
         counts = {name: getattr(self, name) for name in ("step", "due", "started")}
-        folder.save(self.learner.state, self.replay, {**counts, "rng": self.rng.bit_generator.state})
+        folder.save(self.learner.state, self.replays, {**counts, "rng": self.rng.bit_generator.state})
 
     def _restore(self, folder: RunFolder, cut: bool) -> None:
-        self.learner.state, record = folder.load(self.learner.state, self.replay, cut=cut)
+        self.learner.state, record = folder.load(self.learner.state, self.replays, cut=cut)
         self.step, self.due, self.started = (record[name] for name in ("step", "due", "started"))
         self.saved, self.rng.bit_generator.state = self.step, record["rng"]
         self.episodes = [Episode.parse(row) for row in folder.table("metrics.csv")]
