@@ -184,11 +184,12 @@ class Trainer:
         return self.step // every > (self.step - self.config.num_envs) // every
 
     def _count_updates(self, ended: list[int]) -> None:
-        """As many updates are due as steps were taken, at once or at the end of the episode."""
+        """Updates are due for the steps that were taken, at once or at the end of the episode."""
         if self.step <= self.config.hyper.learning_starts:
             return
         at_once = self.config.hyper.train_every is not None
-        self.due += self.config.num_envs if at_once else sum(self.now[index].length for index in ended)
+        steps = self.config.num_envs if at_once else sum(self.now[index].length for index in ended)
+        self.due += steps * self.config.hyper.updates_per_step
 
     def _end(self, ended: list[int]) -> None:
         """Close episodes and begin new ones; a checkpoint that is due breaks off the others."""

@@ -15,7 +15,8 @@ from cvflows.errors import look_up
 class Hyper:
     """What a learner is set to.
 
-    After every `train_every` environment steps as many updates follow; None waits for the end of the episode.
+    After every `train_every` environment steps as many updates follow, times `updates_per_step`; None waits for the
+    end of the episode.
     `reward_scale` multiplies rewards for learning; `target_entropy` is what SAC's temperature aims at, None: -d;
     `noise` is what deterministic policies explore with, `noise_correlation` how much of any noise stays from one step
     to the next; `frank_wolfe_rate` is the step of NFW.
@@ -30,6 +31,7 @@ class Hyper:
     buffer: int = 1_000_000
     learning_starts: int = 10_000
     train_every: int | None = 1
+    updates_per_step: int = 1
     noise: float = 0.1
     noise_correlation: float = 0.0
     reward_scale: float = 1.0
