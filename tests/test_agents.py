@@ -115,7 +115,7 @@ def test_entropy_terms_are_what_they_say(disc_map):
     observation, noise = jnp.asarray([[0.3]]), jax.random.normal(jax.random.key(4), (1, 2))
     found = {}
     for entropy in ("plain", "prior", "exact"):
-        learner = learner_of(Method("trial", "sac", "map", "latent", entropy), problem, disc_map)
+        learner = learner_of(Method("trial", "sac", "map", "latent", entropy=entropy), problem, disc_map)
         latent, density = learner.rule.sample(learner.state.actor, learner.frozen, observation, noise)
         found[entropy] = float(density[0])
     latent = latent[0]
@@ -173,7 +173,7 @@ def test_a_map_where_the_method_needs_one():
     with pytest.raises(ValueError, match=r"`map_`: expected a map for SAC\+CVFlow"):
         learner_of("SAC+CVFlow")
     with pytest.raises(ValueError, match="entropy"):
-        Method("trial", "sac", "box", "latent", "prior")
+        Method("trial", "sac", "box", "latent", entropy="prior")
 
 
 def test_replay_overwrites_the_oldest_and_draws_from_what_is_there():

@@ -17,7 +17,7 @@ from cvflows.maps.store import load_map
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["tasks"], ["tasks", "--json"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["tasks"], ["tasks", "--json"], ["methods"]])
 def test_starts_without_jax(arguments):
     code = (
         "import sys; from cvflows.cli import main\n"

@@ -14,6 +14,7 @@ from cvflows.tasks.registration import register_tasks
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from cvflows.agents.methods import Method as Method
     from cvflows.constraints.base import TOLERANCE as TOLERANCE
     from cvflows.constraints.base import AbstractConstraint as AbstractConstraint
     from cvflows.constraints.base import Constraint as Constraint
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from cvflows.tasks.catalogue import task as task
 
 _HOMES = {
+    "agents.methods": ("Method",),
     "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
     "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),

@@ -49,6 +49,25 @@ def tasks(json: bool = False) -> None:
     return None
 
 
+def methods(json: bool = False) -> None:
+    """List the methods.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from dataclasses import asdict
+
+    from cvflows.agents.methods import METHODS
+
+    rows = [asdict(method) for method in METHODS.values()]
+    if json:
+        return _print_json({"methods": rows})
+    from cvflows.terminal import print_methods
+
+    print_methods(rows)
+    return None
+
+
 def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: int = 0, json: bool = False) -> None:
     """Draw the allowed actions of a task and where forbidden ones are projected.
 
@@ -262,6 +281,7 @@ def _print_json(value: Any) -> None:
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "tasks": tasks,
+    "methods": methods,
     "draw": draw,
     "fit": fit,
     "train": train,

@@ -124,6 +124,16 @@ def print_tasks(rows: list[dict[str, Any]]) -> None:
     console.print("\n" + "\n".join(notes), style="dim")
 
 
+def print_methods(rows: list[dict[str, Any]]) -> None:
+    """The catalogue of methods."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for heading in ("method", "rule", "decoder", "critic sees", "in a line"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(f"[bold]{row['name']}[/bold]", row["rule"], row["decoder"], row["critic_sees"], row["words"])
+    Console().print(table)
+
+
 def _print_signal(console: Console, signal: dict[str, Any]) -> None:
     """How well the change of every cost is predicted."""
     source = f"{signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"

@@ -15,7 +15,7 @@ from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.methods import Method
 from cvflows.agents.sac import SAC
 from cvflows.agents.td3 import TD3
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, look_up
 from cvflows.maps.base import ActionMap
 
 SCALARS = 5
@@ -36,7 +36,7 @@ class Learner:
             raise ArgumentError("map_", f"{'a map' if method.decoder == 'map' else 'None'} for {method.name}", map_)
         self.method, self.settings, self.problem, self.map = method, settings, problem, map_
         decoder, self.frozen = Decoder.of(method, problem, map_)
-        self.rule = RULES[method.rule](decoder, settings)
+        self.rule = look_up("rule", method.rule, RULES)(decoder, settings)
         self.state: Any = self.rule.init(seed)
         self._act, self._act_randomly = (
             jax.jit(_packed(accepting(act, method.tries), tries=True) if method.tries > 1 else _packed(act))

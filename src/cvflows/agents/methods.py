@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from cvflows.errors import ArgumentError, look_up
 
-Rule = Literal["sac", "td3", "ddpg"]
 Entropy = Literal["prior", "plain", "exact"]
 ENTROPIES: tuple[str, ...] = get_args(Entropy)
 
@@ -16,11 +15,13 @@ ENTROPIES: tuple[str, ...] = get_args(Entropy)
 class Method:
     """How an agent turns observations into actions, and what its critic is told.
 
-    - `rule`: the update. `ddpg` is `td3` with one critic, no delay and no target noise.
+    - `rule`: the update, `sac`, `td3` or `ddpg` (`td3` with one critic, no delay and no target noise), or one of your
+      own in `cvflows.agents.learner.RULES`.
     - `decoder`: from the actor's latent to an action. `map`: a fitted map, latents clipped at ±3 (or in the box, if its
       base is uniform). `box`: the latent is the action, in [-1,1]. `layer`: such an action, projected, with the
       gradient. `alpha`, `radial`: squashed along a ray of the set.
     - `critic_sees`: the `latent`, or the action that was `executed`.
+    - `words`: what it is, in a line.
     - `entropy`: what stands for log π. `prior`: log μ(â|s) + ‖â‖²/2, the density relative to the map's own; `exact`:
       the density of the action, by the map's log-determinant; `plain`: log μ(â|s).
     - `penalty`: weight in the actor's loss of how far the action asked for is from being allowed.
@@ -34,9 +35,10 @@ class Method:
     """
 
     name: str
-    rule: Rule
+    rule: str
     decoder: Literal["map", "box", "layer", "alpha", "radial"]
     critic_sees: Literal["latent", "executed"]
+    words: str = ""
     entropy: Entropy = "plain"
     penalty: float = 0.0
     actor: Literal["gradient", "frank-wolfe"] = "gradient"
@@ -49,34 +51,49 @@ class Method:
     def __post_init__(self) -> None:
         if self.decoder != "map" and self.entropy != "plain":
             raise ArgumentError("entropy", f"plain: {self.name} has no map", self.entropy)
-        if self.rule != "sac" and self.entropy != "plain":
+        if self.rule in ("td3", "ddpg") and self.entropy != "plain":
             raise ArgumentError("entropy", f"plain: the policy of {self.name} is deterministic", self.entropy)
 
 
+_PRE = "projected outside of learning; the critic sees what was asked for"
+_PRO = "projected; the critic sees the projected action, the actor is moved at the one asked for"
+_OPT = "a differentiable projection as the actor's last layer"
+_ALPHA = "outputs beyond the set are drawn back along a ray to its boundary"
+_RADIAL = "outputs are squashed along rays from an inner point"
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("SAC+CVFlow", "sac", "map", "latent", "prior"),
-        Method("DDPG+CVFlow", "ddpg", "map", "executed"),
-        Method("FlowPG", "ddpg", "map", "executed", noise="action", map="realnvp", fitted_to="samples"),
-        Method("NFW", "td3", "box", "executed", actor="frank-wolfe"),
-        Method("DPre", "td3", "box", "latent"),
-        Method("DPre+", "td3", "box", "latent", penalty=1.0),
-        Method("SPre", "sac", "box", "latent"),
-        Method("SPre+", "sac", "box", "latent", penalty=1.0),
-        Method("DPro", "td3", "box", "executed"),
-        Method("DPro+", "td3", "box", "executed", penalty=1.0),
-        Method("DOpt", "td3", "layer", "executed"),
-        Method("DOpt+", "td3", "layer", "executed", penalty=1.0),
-        Method("DAlpha", "td3", "alpha", "executed"),
-        Method("DRad", "td3", "radial", "executed"),
-        Method("SAlpha", "sac", "alpha", "executed"),
-        Method("SRad", "sac", "radial", "executed"),
-        Method("SafetyLayer", "ddpg", "box", "executed", correction="worst"),
-        Method("ARAM", "sac", "box", "latent", tries=100),
-        Method("SAC", "sac", "box", "latent"),
-        Method("TD3", "td3", "box", "latent"),
-        Method("DDPG", "ddpg", "box", "latent"),
+        Method("SAC+CVFlow", "sac", "map", "latent", "SAC in the latent space of a fitted map", "prior"),
+        Method("DDPG+CVFlow", "ddpg", "map", "executed", "DDPG through a fitted map, with its gradient"),
+        Method(
+            *("FlowPG", "ddpg", "map", "executed", "DDPG through a flow fitted to feasible samples"),
+            noise="action",
+            map="realnvp",
+            fitted_to="samples",
+        ),
+        Method("NFW", "td3", "box", "executed", "the actor regresses on Frank-Wolfe steps", actor="frank-wolfe"),
+        Method("DPre", "td3", "box", "latent", _PRE),
+        Method("DPre+", "td3", "box", "latent", f"{_PRE}; penalty", penalty=1.0),
+        Method("SPre", "sac", "box", "latent", _PRE),
+        Method("SPre+", "sac", "box", "latent", f"{_PRE}; penalty", penalty=1.0),
+        Method("DPro", "td3", "box", "executed", _PRO),
+        Method("DPro+", "td3", "box", "executed", f"{_PRO}; penalty", penalty=1.0),
+        Method("DOpt", "td3", "layer", "executed", _OPT),
+        Method("DOpt+", "td3", "layer", "executed", f"{_OPT}; penalty", penalty=1.0),
+        Method("DAlpha", "td3", "alpha", "executed", _ALPHA),
+        Method("SAlpha", "sac", "alpha", "executed", _ALPHA),
+        Method("DRad", "td3", "radial", "executed", _RADIAL),
+        Method("SRad", "sac", "radial", "executed", _RADIAL),
+        Method(
+            *("SafetyLayer", "ddpg", "box", "executed", "one step against the most violated row, then projected"),
+            correction="worst",
+        ),
+        Method(
+            "ARAM", "sac", "box", "latent", "draws until an action is allowed, learns from those rejected", tries=100
+        ),
+        Method("SAC", "sac", "box", "latent", "in the action box"),
+        Method("TD3", "td3", "box", "latent", "in the action box"),
+        Method("DDPG", "ddpg", "box", "latent", "in the action box"),
     )
 }
 
