@@ -17,6 +17,7 @@ from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling
 from cvflows.maps.intervals import is_sliceable
+from cvflows.maps.orb import Orb
 from cvflows.maps.rays import gauge
 from cvflows.maps.spherical import Shells, Surroundings, find_radii, is_shell
 from cvflows.maps.splines import SplineMap, typical_sizes
@@ -103,6 +104,10 @@ def _real_nvp(constraint: AbstractConstraint, contexts: ContextDistribution, **o
     return RealNVP(constraint, typical_sizes(contexts), **options)
 
 
+def _orb(constraint: AbstractConstraint, contexts: ContextDistribution, *, seed: int = 0) -> ActionMap:
+    return Orb(constraint)
+
+
 KINDS: dict[str, Maker] = {
     "auto": _auto,
     "boxspline": _box_spline,
@@ -111,6 +116,7 @@ KINDS: dict[str, Maker] = {
     "slice": _slice,
     "gauge": _gauge,
     "shell": _shell,
+    "orb": _orb,
 }
 
 

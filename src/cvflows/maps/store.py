@@ -24,12 +24,13 @@ from cvflows.errors import ArgumentError, StoreError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling
+from cvflows.maps.orb import Orb
 from cvflows.maps.spherical import Shells, Surroundings
 from cvflows.maps.splines import SplineMap
 from cvflows.maps.symmetry import Symmetry
 
 FORMAT, VERSION = "cvflows map", 1
-MAPS: dict[str, Callable[..., ActionMap]] = {cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP)}
+MAPS: dict[str, Callable[..., ActionMap]] = {cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb)}
 CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents, Slices, Gauge, Shells, Surroundings)}
 
 
