@@ -14,8 +14,9 @@ from benchmarks.harness import Bar, main, run_parts
 
 TASKS = ("R+L2", "R+D", "H+M", "H+O+S", "H+D", "W+M", "W+O+S", "HC+O")
 HOLLOW = ("R+D", "H+D")
+ROUND = ("R+L2", "R+D")
 Job = tuple[str, str, int, dict[str, Any]]
-CERTIFIED = ("slice", "shell", "gauge")
+CERTIFIED = ("orb", "slice", "shell", "gauge")
 PAPER_FLOW = {
     "penalty": 1000.0,
     "anneal": 0.0,
@@ -31,6 +32,8 @@ def kinds_for(task: str) -> dict[str, dict[str, Any]]:
     """Every map to try on a task, with its fit's settings."""
     best = "shell" if task in HOLLOW else "slice"
     kinds: dict[str, dict[str, Any]] = {"boxspline": {}, best: {}, f"{best} plain": {}, "realnvp": PAPER_FLOW}
+    if task in ROUND:
+        kinds |= {"orb": {}}
     if task not in HOLLOW:
         kinds |= {"gauge": {}, "gauge plain": {}}
     return kinds
@@ -44,7 +47,7 @@ def jobs(quick: bool) -> list[Job]:
         (task, kind, seed, settings)
         for task in TASKS
         for kind, settings in kinds_for(task).items()
-        for seed in range(1 if "plain" in kind or kind == "realnvp" else 3)
+        for seed in range(1 if "plain" in kind or kind in ("orb", "realnvp") else 3)
     ]
     return sorted(work, key=lambda job: (job[1] == "realnvp", job[1] == "gauge"))
 

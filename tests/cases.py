@@ -119,17 +119,19 @@ class MapCase:
     certified: bool
 
 
-CERTIFIED_KINDS = ("auto", "slice", "gauge", "shell")
+CERTIFIED_KINDS = ("auto", "orb", "slice", "gauge", "shell")
 
 
 def _map_case(case: str, kind: str, **options: Any) -> MapCase:
     found = CASES[case]
-    small = {"width": 8} | ({"bins": 4} if kind != "realnvp" else {})
+    small = {} if kind == "orb" else {"width": 8} | ({"bins": 4} if kind != "realnvp" else {})
     map_ = make_map(kind, found.constraint, found.contexts, seed=3, **{**small, **options})
     return MapCase(map_, found.contexts, kind in CERTIFIED_KINDS)
 
 
 MAPS: dict[str, tuple[Any, ...]] = {
+    "orb R+L2": ("R+L2", "orb"),
+    "orb R+D": ("R+D", "auto"),
     "slice H+M": ("H+M", "slice"),
     "slice H+O+S, plain": ("H+O+S", "slice", {"splines": False}),
     "slice R+L2, uniform base": ("R+L2", "slice", {"base": "uniform"}),

@@ -69,7 +69,7 @@ def test_unknown_task_is_one_line(capsys):
 
 def test_fit_prints_saves_and_draws(tmp_path, capsys):
     out = tmp_path / "disc"
-    assert main(["fit", "r+l2", "--steps", "60", "--out", str(out), "--seed", "4", "--json"]) == 0
+    assert main(["fit", "r+l2", "--map", "slice", "--steps", "60", "--out", str(out), "--seed", "4", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["task"] == "R+L2"
     assert figures["map"] == "slice"

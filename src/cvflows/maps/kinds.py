@@ -17,7 +17,7 @@ from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling
 from cvflows.maps.intervals import is_sliceable
-from cvflows.maps.orb import Orb
+from cvflows.maps.orb import Orb, radii
 from cvflows.maps.rays import gauge
 from cvflows.maps.spherical import Shells, Surroundings, find_radii, is_shell
 from cvflows.maps.splines import SplineMap, typical_sizes
@@ -35,7 +35,7 @@ def make_map(
     **Arguments:**
 
     - `kind`: `boxspline` and `realnvp` learn the set from its violation; `coupling` is the former with couplings;
-      `slice`, `gauge` and `shell` are feasible by construction; `auto` takes the first of these that fits.
+      `orb`, `slice`, `shell` and `gauge` are feasible by construction; `auto` takes the first of these that fits.
     - `contexts`: p_S; scales, symmetries and radii are read off its samples and the constraint's rows.
     - `options`: of the map's class, such as `base="uniform"`, `splines=False`, `bins`, `width`.
     """
@@ -46,6 +46,8 @@ def make_map(
 
 def kind_for(constraint: AbstractConstraint) -> str:
     """The certified kind that suits the set best, `boxspline` where there is none."""
+    if radii(constraint) is not None:
+        return "orb"
     if is_sliceable(constraint):
         return "slice"
     if is_shell(constraint):
@@ -54,7 +56,12 @@ def kind_for(constraint: AbstractConstraint) -> str:
 
 
 def _auto(constraint: AbstractConstraint, contexts: ContextDistribution, **options: Any) -> ActionMap:
-    return KINDS[kind_for(constraint)](constraint, contexts, **options)
+    kind = kind_for(constraint)
+    if kind == "orb":
+        if options.get("base", "normal") == "normal":
+            return Orb(constraint)  # it has none of the options of others
+        kind = "shell" if is_shell(constraint) else "slice"
+    return KINDS[kind](constraint, contexts, **options)
 
 
 def _on_chart(chart: Chart, contexts: ContextDistribution, **options: Any) -> SplineMap:
