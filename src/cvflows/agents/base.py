@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
 from cvflows.agents.networks import Sizes, apply
@@ -26,7 +27,7 @@ Metrics = dict[str, Array]
 class Settings:
     """Numbers of a learner.
 
-    `reward_scale` multiplies rewards before learning. `target_entropy` is what -E[log π] is held at, None: -d.
+    `learning_rate` falls linearly to `rate_left` of it in that many `updates`. `reward_scale` multiplies rewards before learning. `target_entropy` is what -E[log π] is held at, None: -d.
     `noise` and `target_noise` are in units of the latent's reach: 1 for a box, 3 standard deviations for a normal base.
     `frank_wolfe_rate` is how far NFW's actor is drawn to the best corner.
     """
@@ -34,6 +35,8 @@ class Settings:
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4
+    rate_left: float = 1.0
+    updates: int = 1_000_000
     hidden: tuple[int, ...] = (256, 256)
     batch: int = 256
     reward_scale: float = 1.0
@@ -42,6 +45,13 @@ class Settings:
     target_noise: float = 0.2
     policy_delay: int = 2
     frank_wolfe_rate: float = 0.01
+
+    def adam(self) -> optax.GradientTransformation:
+        """The optimiser of every network."""
+        if self.rate_left == 1:
+            return optax.adam(self.learning_rate)
+        last = self.rate_left * self.learning_rate
+        return optax.adam(optax.linear_schedule(self.learning_rate, last, self.updates))
 
 
 class Problem(NamedTuple):

@@ -60,7 +60,7 @@ class SAC:
 
     @property
     def _adam(self) -> optax.GradientTransformation:
-        return optax.adam(self.settings.learning_rate)
+        return self.settings.adam()
 
     @property
     def _actor(self) -> Sizes:

@@ -61,7 +61,7 @@ class TD3:
 
     @property
     def _adam(self) -> optax.GradientTransformation:
-        return optax.adam(self.settings.learning_rate)
+        return self.settings.adam()
 
     @property
     def _actor(self) -> Sizes:

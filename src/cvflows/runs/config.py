@@ -57,7 +57,9 @@ class RunConfig:
     def settings(self) -> Settings:
         """The learner's share of the hyper-parameters."""
         shared = {entry.name for entry in fields(Settings)} & {entry.name for entry in fields(Hyper)}
-        return Settings(**{name: getattr(self.hyper, name) for name in shared})
+        numbers = {name: getattr(self.hyper, name) for name in shared}
+        learning = max(self.steps - self.hyper.learning_starts, 1)
+        return Settings(**numbers, updates=learning * self.hyper.updates_per_step)
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready, with its fingerprint."""

@@ -18,6 +18,7 @@ class Hyper:
     After every `train_every` environment steps as many updates follow, times `updates_per_step`; None waits for the
     end of the episode.
     `reward_scale` multiplies rewards for learning; `target_entropy` is what SAC's temperature aims at, None: -d;
+    `learning_rate` falls linearly to `rate_left` of it over the run.
     `noise` is what deterministic policies explore with, `noise_correlation` how much of any noise stays from one step
     to the next; `frank_wolfe_rate` is the step of NFW.
     """
@@ -26,6 +27,7 @@ class Hyper:
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4
+    rate_left: float = 1.0
     hidden: tuple[int, ...] = (256, 256)
     batch: int = 256
     buffer: int = 1_000_000
