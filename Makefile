@@ -6,8 +6,12 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
+# Tests compile much; what one compiled, the others find.
+unit: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
+unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 
-.PHONY: setup test test-extras lint types unit demo bench learning clean
+.PHONY: setup test test-extras lint types unit demo bench learning matrix clean
 
 setup: $(READY)
 
@@ -49,6 +53,9 @@ demo: $(READY)
 
 learning: $(READY)
 	CVFLOWS_JOURNAL=results/learning.jsonl $(BIN)/python -m benchmarks.learning
+
+matrix: $(READY)
+	CVFLOWS_JOURNAL=results/matrix.jsonl $(BIN)/python -m benchmarks.matrix --check
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-APART = {"harness", "turns", "__main__", "learning", "learning_figures"}
+APART = {"harness", "turns", "__main__", "learning", "learning_figures", "matrix"}
 
 
 def main() -> int:

@@ -27,9 +27,10 @@ Metrics = dict[str, Array]
 class Settings:
     """Numbers of a learner.
 
-    `learning_rate` falls linearly to `rate_left` of it in that many `updates`. `reward_scale` multiplies rewards before learning. `target_entropy` is what -E[log π] is held at, None: -d.
-    `noise` and `target_noise` are in units of the latent's reach: 1 for a box, 3 standard deviations for a normal base.
-    `frank_wolfe_rate` is how far NFW's actor is drawn to the best corner.
+    `learning_rate` falls linearly to `rate_left` of it in that many `updates`. `reward_scale` multiplies rewards before
+    learning. `target_entropy` is what -E[log π] is held at, None: -d. `noise` and `target_noise` are in units of the
+    latent's reach: 1 for a box, 3 standard deviations for a normal base. `frank_wolfe_rate` is how far NFW's actor is
+    drawn to the best corner.
     """
 
     discount: float = 0.99

@@ -138,12 +138,12 @@ def resolved(task: Task, config: RunConfig) -> Task:
     return task.learn(config.form, seed=config.seed).task
 
 
-def fitted_map(task: Task, config: RunConfig, **options: Any) -> ActionMap | None:
+def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = None, **options: Any) -> ActionMap | None:
     """A map fitted to the task, where the method has one."""
     method = method_of(config)
     if method.decoder != "map":
         return None
-    fit_config = FitConfig(seed=config.seed, check_every=250)
+    fit_config = fit_config or FitConfig(seed=config.seed, check_every=250)
     if method.fitted_to == "samples":
         return fit_task_to_samples(task, method.map, fit_config, base="uniform", **options).fitted.map
     return fit_task(task, method.map, fit_config, **options).fitted.map
