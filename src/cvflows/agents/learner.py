@@ -73,6 +73,10 @@ class Learner:
         tried = table[:, end + 1 :].reshape(len(table), -1, d)
         return acted._replace(rejected=[some[: int(count)] for some, count in zip(tried, table[:, end], strict=True)])
 
+    def standardise(self, observations: np.ndarray) -> None:
+        """From now on networks see observations relative to the mean and spread of these (n, o)."""
+        self.state = self.rule.standardise(self.state, observations)
+
     def update(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, jax.Array]:
         """One step per batch of stored rows (batches, batch, width); their mean metrics, still being computed."""
         noise = rng.standard_normal((len(rows), 2, rows.shape[1], self.problem.action_dim), np.float32)

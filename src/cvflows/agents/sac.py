@@ -34,7 +34,7 @@ from cvflows.agents.base import (
     values,
 )
 from cvflows.agents.decoding import Acted, Decoder, judged
-from cvflows.agents.networks import Network, Sizes, apply, make_network
+from cvflows.agents.networks import Network, Sizes, apply, make_network, standardised
 from cvflows.agents.rays import alpha_log_density
 
 LOG_STD = (-20.0, 2.0)
@@ -78,6 +78,14 @@ class SAC:
         log_alpha = jnp.zeros(())
         optimisers = (self._adam.init(actor), self._adam.init(critics), self._adam.init(log_alpha))
         return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, jnp.zeros((), jnp.int32))
+
+    def standardise(self, state: SACState, observations: np.ndarray) -> SACState:
+        """Networks that see observations relative to the mean and spread of some (n, o)."""
+        return state._replace(
+            actor=standardised(state.actor, self._actor, observations),
+            critics=standardised(state.critics, self._critic, observations),
+            targets=standardised(state.targets, self._critic, observations),
+        )
 
     def _gaussian(self, actor: Network, observation: Observations) -> tuple[Latents, Latents]:
         mean, log_std = jnp.split(apply(actor, self._actor, observation), 2, axis=1)

@@ -31,7 +31,7 @@ from cvflows.agents.base import (
     values,
 )
 from cvflows.agents.decoding import Acted, Decoder, judged
-from cvflows.agents.networks import Network, Sizes, apply, make_network
+from cvflows.agents.networks import Network, Sizes, apply, make_network, standardised
 from cvflows.constraints.oracle import maximise_samples
 
 NOISE_CLIP = 0.5
@@ -79,6 +79,15 @@ class TD3:
         optimisers = (self._adam.init(actor), self._adam.init(critics))
         updates = jnp.zeros((), jnp.int32)
         return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates)
+
+    def standardise(self, state: TD3State, observations: np.ndarray) -> TD3State:
+        """Networks that see observations relative to the mean and spread of some (n, o)."""
+        return state._replace(
+            actor=standardised(state.actor, self._actor, observations),
+            target_actor=standardised(state.target_actor, self._actor, observations),
+            critics=standardised(state.critics, self._critic, observations),
+            targets=standardised(state.targets, self._critic, observations),
+        )
 
     def _policy(self, actor: Network, observation: Observations) -> Latents:
         return self.decoder.bound(apply(actor, self._actor, observation))

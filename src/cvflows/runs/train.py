@@ -187,6 +187,9 @@ class Trainer:
         """Updates are due for the steps that were taken, at once or at the end of the episode."""
         if self.step <= self.config.hyper.learning_starts:
             return
+        if self.config.hyper.standardise and self.step - self.config.num_envs <= self.config.hyper.learning_starts:
+            seen = self.replays["replay"].rows[: len(self.replays["replay"]), : self.task.observation_dim]
+            self.learner.standardise(seen)
         at_once = self.config.hyper.train_every is not None
         steps = self.config.num_envs if at_once else sum(self.now[index].length for index in ended)
         self.due += steps * self.config.hyper.updates_per_step

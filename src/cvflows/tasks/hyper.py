@@ -18,6 +18,7 @@ class Hyper:
     After every `train_every` environment steps as many updates follow, times `updates_per_step`; None waits for the
     end of the episode.
     `reward_scale` multiplies rewards for learning; `target_entropy` is what SAC's temperature aims at, None: -d;
+    `standardise` makes networks see observations relative to their mean and spread before learning starts.
     `learning_rate` falls linearly to `rate_left` of it over the run.
     `noise` is what deterministic policies explore with, `noise_correlation` how much of any noise stays from one step
     to the next; `frank_wolfe_rate` is the step of NFW.
@@ -34,6 +35,7 @@ class Hyper:
     learning_starts: int = 10_000
     train_every: int | None = 1
     updates_per_step: int = 1
+    standardise: bool = False
     noise: float = 0.1
     noise_correlation: float = 0.0
     reward_scale: float = 1.0
