@@ -1,4 +1,4 @@
-"""Does it learn? Both methods on tasks with budgets that fit a laptop, three seeds each.
+"""Does it learn? Our methods and others on tasks with budgets that fit a laptop.
 
     CVFLOWS_JOURNAL=results/learning.jsonl python -m benchmarks.learning
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Bar, main, run_parts
-from benchmarks.learning_figures import draw_curves, write_csv
+from benchmarks.learning_figures import draw_curves, draw_violations, write_csv
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,6 +29,9 @@ BUDGETS = {
     "R+L2": 100_000,
     "R+D": 100_000,
 }
+OTHERS = ("DPre+", "SPre+", "NFW", "FlowPG")
+OTHER_BUDGETS = {**{name: (steps, 3) for name, steps in BUDGETS.items()}, "R+L2": (50_000, 2), "R+D": (50_000, 2)}
+"""Steps and seeds of the methods that are compared with."""
 ABLATED = ("R+L2", "Ball3D")
 """Tasks that SAC+CVFlow also learns with the plain entropy."""
 HOPPER = ("H+M", 300_000, {"hidden": (128, 128)})
@@ -79,6 +82,12 @@ def run(quick: bool) -> dict[str, Any]:
         jobs += [(name, METHODS[0], budgets[name], seed, "plain") for name in ABLATED if name in budgets]
     if not quick:
         jobs += [(HOPPER[0], METHODS[0], HOPPER[1], 0), ("Hopper", "SAC", HOPPER[1], 0)]
+        jobs += [
+            (name, method, steps, seed)
+            for name, (steps, count) in OTHER_BUDGETS.items()
+            for method in OTHERS
+            for seed in range(count)
+        ]
     runs = run_parts(train, jobs, "training")
     for job, run in zip(jobs, runs, strict=True):
         run["entropy"] = job[4] if len(job) > 4 else None
@@ -91,16 +100,21 @@ def run(quick: bool) -> dict[str, Any]:
 def report(runs: list[dict[str, Any]]) -> None:
     """The table and pictures that the repository keeps."""
     write_csv(runs, ROOT / "results" / "learning.csv")
-    usual = [run for run in runs if run["entropy"] is None]
+    images = ROOT / "docs" / "images"
+    usual = [run for run in runs if run["entropy"] is None and run["method"] not in OTHERS]
     series: dict[str, Any] = {
         name: lambda run, name=name: run["method"] == name and run["task"] != "Hopper" for name in METHODS
     }
     free = [{**run, "task": HOPPER[0]} if run["task"] == "Hopper" else run for run in usual]
     series["SAC, no constraint"] = lambda run: run["method"] == "SAC"
-    draw_curves(free, series, ROOT / "docs" / "images" / "learning.png")
+    draw_curves(free, series, images / "learning.png")
     ablated = [run for run in runs if run["task"] in ABLATED and run["method"] == METHODS[0]]
     words = {"log μ + ‖z‖²/2": lambda run: run["entropy"] is None, "log μ": lambda run: run["entropy"] == "plain"}
-    draw_curves(ablated, words, ROOT / "docs" / "images" / "entropy.png")
+    draw_curves(ablated, words, images / "entropy.png")
+    compared = [run for run in runs if run["entropy"] is None and run["task"] in OTHER_BUDGETS]
+    everyone = {name: lambda run, name=name: run["method"] == name for name in (*METHODS, *OTHERS)}
+    draw_curves(compared, everyone, images / "comparison.png")
+    draw_violations(compared, (*METHODS, *OTHERS), images / "violations.png")
 
 
 def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
@@ -112,6 +126,10 @@ def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
             key, most = VIOLATED[some[0]["metric"]]
             worst = max(run["training"][key] for run in some)
             yield Bar(f"{name} {method} {key}", worst, most, at_least=False)
+    for method in OTHERS:
+        if method != "FlowPG":
+            shares = [run["training"]["cv_percent"] for run in runs if (run["task"], run["method"]) == ("R+D", method)]
+            yield Bar(f"R+D {method} violates on most steps", min(shares), 50.0)
     bound, free = (next(run for run in runs if run["task"] == name) for name in (HOPPER[0], "Hopper"))
     yield Bar("H+M over unconstrained", bound["final"]["return"] / free["final"]["return"], 0.9)
     yield Bar("H+M cv_percent", bound["training"]["cv_percent"], 0.0, at_least=False)

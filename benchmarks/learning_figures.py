@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 COLOURS = ("#1f4e79", "#c8553d", "#5b8c5a", "#b08900", "#7a5195", "#4a4e57")
-GREY = "#8a8f98"
 Runs = list[dict[str, Any]]
 
 
@@ -34,17 +34,7 @@ def draw_curves(runs: Runs, series: dict[str, Any], path: Path, columns: int = 3
 
     `series` names a curve and says by a function which runs belong to it.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    tasks = list(dict.fromkeys(run["task"] for run in runs))
-    columns = min(columns, len(tasks))
-    rows = -(-len(tasks) // columns)
-    figure = Figure(figsize=(4 * columns, 2.9 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for panel in panels.flat[len(tasks) :]:
-        panel.set_visible(False)
+    tasks, panels, figure = _panels(runs, columns)
     for task, panel in zip(tasks, panels.flat, strict=False):
         for colour, (name, belongs) in zip(COLOURS, series.items(), strict=False):
             some = [run for run in runs if run["task"] == task and belongs(run)]
@@ -59,5 +49,34 @@ def draw_curves(runs: Runs, series: dict[str, Any], path: Path, columns: int = 3
         panel.set(title=task, xlabel="thousand steps", ylabel="return")
         panel.grid(alpha=0.3)
         panel.legend(frameon=False, fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
+
+
+def draw_violations(runs: Runs, methods: Sequence[str], path: Path, columns: int = 3) -> None:
+    """Share of training steps whose action had to be projected, one panel per task, a bar per method."""
+    tasks, panels, figure = _panels(runs, columns)
+    for task, panel in zip(tasks, panels.flat, strict=False):
+        for index, (method, colour) in enumerate(zip(methods, COLOURS, strict=False)):
+            shares = [run["training"]["cv_percent"] for run in runs if (run["task"], run["method"]) == (task, method)]
+            if shares:
+                panel.bar(index, np.mean(shares), color=colour, width=0.7)
+                panel.text(index, np.mean(shares) + 1, f"{np.mean(shares):.3g}", ha="center", fontsize=8)
+        panel.set_xticks(range(len(methods)), methods, rotation=35, ha="right", fontsize=8)
+        panel.set(title=task, ylabel="% of training steps", ylim=(0, 108))
+    figure.savefig(path, dpi=110)
+
+
+def _panels(runs: Runs, columns: int) -> tuple[list[str], Any, Any]:
+    """Tasks, a panel for each, and their figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    tasks = list(dict.fromkeys(run["task"] for run in runs))
+    columns = min(columns, len(tasks))
+    rows = -(-len(tasks) // columns)
+    figure = Figure(figsize=(4 * columns, 2.9 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel in panels.flat[len(tasks) :]:
+        panel.set_visible(False)
+    return tasks, panels, figure
