@@ -15,8 +15,9 @@ import cvflows as cv
 from cvflows.cli import main
 from cvflows.envs.wrappers import AllowedOnly
 from cvflows.errors import StoreError
-from cvflows.runs.config import RunConfig, make_config, parse_overrides
+from cvflows.runs.config import RunConfig, fingerprint, make_config, parse_overrides
 from cvflows.runs.session import begin, complete, resume
+from cvflows.runs.store import RunFolder
 
 QUICK = {"hidden": (16, 16), "batch": 32, "learning_starts": 200, "learning_rate": 1e-3}
 TABLES = ("metrics.csv", "evaluations.csv", "losses.csv", "final.json")
@@ -218,6 +219,17 @@ def test_settings_are_checked(ball):
         parse_overrides(["batch=many"])
     paper = make_config(cv.task("R+L2"), "sac+cvflow", preset="paper")
     assert (paper.hyper.learning_rate, paper.hyper.learning_starts, paper.method) == (7.3e-4, 10_000, "SAC+CVFlow")
+
+
+def test_a_config_of_an_earlier_version_is_read(ball, tmp_path):
+    """Settings that it did not know have their defaults."""
+    folder, config = RunFolder(tmp_path), config_of(ball)
+    folder.create(config)
+    data = json.loads((tmp_path / "config.json").read_text())
+    del data["entropy"], data["hyper"]["rate_left"], data["fingerprint"]
+    settings = {name: value for name, value in data.items() if name not in ("format", "version")}
+    (tmp_path / "config.json").write_text(json.dumps({**data, "fingerprint": fingerprint(settings)}))
+    assert folder.config() == config
 
 
 def test_command_line_trains_resumes_and_evaluates(tmp_path, capsys):

@@ -68,8 +68,7 @@ class RunConfig:
     @property
     def fingerprint(self) -> str:
         """Twelve letters that change with any setting."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return fingerprint(asdict(self))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
@@ -78,6 +77,11 @@ class RunConfig:
         numbers = dict(values.pop("hyper"))
         numbers["hidden"] = tuple(numbers["hidden"])
         return cls(**values, hyper=Hyper(**numbers))
+
+
+def fingerprint(settings: Mapping[str, Any]) -> str:
+    """Twelve letters of a hash. That of a stored config stays the same when later versions know more settings."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def make_config(

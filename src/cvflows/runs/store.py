@@ -34,7 +34,7 @@ from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, rebuild
 from cvflows.errors import ArgumentError, StoreError
 from cvflows.maps.store import filled, named_arrays, write_atomically
-from cvflows.runs.config import RunConfig
+from cvflows.runs.config import RunConfig, fingerprint
 
 FORMAT, VERSION = "cvflows run", 1
 TABLES = ("metrics.csv", "evaluations.csv", "losses.csv")
@@ -62,13 +62,14 @@ class RunFolder:
             raise StoreError(self.path / "config.json", "was not written by cvflows")
         if data.pop("version", 0) > VERSION:
             raise StoreError(self.path / "config.json", "is of a newer version: update cvflows")
+        if fingerprint({name: value for name, value in data.items() if name != "fingerprint"}) != data.get(
+            "fingerprint"
+        ):
+            raise StoreError(self.path / "config.json", "was changed after the run began: its fingerprint differs")
         try:
-            config = RunConfig.from_json(data)
+            return RunConfig.from_json(data)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(self.path / "config.json", f"does not describe a run ({error})") from None
-        if config.fingerprint != data.get("fingerprint"):
-            raise StoreError(self.path / "config.json", "was changed after the run began: its fingerprint differs")
-        return config
 
     def keep_constraint(self, constraint: AbstractConstraint) -> None:
         """Write a learned constraint, where it can be described."""
