@@ -13,12 +13,15 @@ from cvflows.agents.accepting import accepting
 from cvflows.agents.base import Batch, Problem, Settings
 from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.methods import Method
+from cvflows.agents.networks import apply, apply_on_host
 from cvflows.agents.sac import SAC
 from cvflows.agents.td3 import TD3
 from cvflows.errors import ArgumentError, look_up
 from cvflows.maps.base import ActionMap
 
 SCALARS = 5
+FEW = 8
+"""Observations for which the actor is computed on the host."""
 RULES: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": TD3}
 
 
@@ -40,9 +43,10 @@ class Learner:
         self.state: Any = self.rule.init(seed)
         self._act, self._act_randomly = (
             jax.jit(_packed(accepting(act, method.tries), tries=True) if method.tries > 1 else _packed(act))
-            for act in (self.rule.act, partial(_random, decoder))
+            for act in (partial(_act, self.rule), partial(_random, decoder))
         )
-        self._decide = jax.jit(_packed(self.rule.act))
+        self._decide = jax.jit(_packed(partial(_act, self.rule)))
+        self._choose = jax.jit(_packed(self.rule.choose))
         self._update = jax.jit(partial(_update, self.rule), donate_argnums=0)
 
     @property
@@ -57,6 +61,9 @@ class Learner:
 
     def act(self, observation: np.ndarray, noise: np.ndarray | None) -> Acted:
         """Latents and actions for observations (n, o): exploring with normal `noise` (n, `noise_dim`), or not."""
+        if len(observation) <= FEW and (noise is None or self.method.tries == 1):
+            output = apply_on_host(np.asarray(self.state.actor), self.rule.actor_sizes, observation)
+            return self._unpacked(self._choose(output, self.frozen, observation, noise))
         act = self._decide if noise is None else self._act
         return self._unpacked(act(self.state.actor, self.frozen, observation, noise))
 
@@ -82,6 +89,10 @@ class Learner:
         noise = rng.standard_normal((len(rows), 2, rows.shape[1], self.problem.action_dim), np.float32)
         self.state, metrics = self._update(self.state, self.frozen, rows, noise)
         return metrics
+
+
+def _act(rule: Any, actor: Any, frozen: Any, observation: Any, noise: Any) -> Acted:
+    return rule.choose(apply(actor, rule.actor_sizes, observation), frozen, observation, noise)
 
 
 def _random(decoder: Decoder, _: Any, frozen: Any, observation: Any, noise: Any) -> Acted:

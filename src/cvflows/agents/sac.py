@@ -63,7 +63,8 @@ class SAC:
         return self.settings.adam()
 
     @property
-    def _actor(self) -> Sizes:
+    def actor_sizes(self) -> Sizes:
+        """Layers of the actor."""
         return self.decoder.problem.actor_sizes(self.settings.hidden, 2 * self.decoder.problem.action_dim)
 
     @property
@@ -73,7 +74,7 @@ class SAC:
     def init(self, seed: int) -> SACState:
         """Fresh networks."""
         rng = np.random.default_rng(seed)
-        actor = make_network(rng, self._actor)
+        actor = make_network(rng, self.actor_sizes)
         critics = jnp.stack([make_network(rng, self._critic) for _ in range(2)])
         log_alpha = jnp.zeros(())
         optimisers = (self._adam.init(actor), self._adam.init(critics), self._adam.init(log_alpha))
@@ -82,20 +83,20 @@ class SAC:
     def standardise(self, state: SACState, observations: np.ndarray) -> SACState:
         """Networks that see observations relative to the mean and spread of some (n, o)."""
         return state._replace(
-            actor=standardised(state.actor, self._actor, observations),
+            actor=standardised(state.actor, self.actor_sizes, observations),
             critics=standardised(state.critics, self._critic, observations),
             targets=standardised(state.targets, self._critic, observations),
         )
 
-    def _gaussian(self, actor: Network, observation: Observations) -> tuple[Latents, Latents]:
-        mean, log_std = jnp.split(apply(actor, self._actor, observation), 2, axis=1)
+    def _gaussian(self, output: Array) -> tuple[Latents, Latents]:
+        mean, log_std = jnp.split(output, 2, axis=1)
         if not self.decoder.squashed:
             mean = self.decoder.bound(mean)
         return mean, jnp.clip(log_std, *LOG_STD)
 
-    def sample(self, actor: Network, frozen: Any, observation: Observations, noise: Latents) -> tuple[Latents, Scalars]:
-        """Latents drawn with standard normal `noise`, and what stands for log π."""
-        mean, log_std = self._gaussian(actor, observation)
+    def sample(self, output: Array, frozen: Any, observation: Observations, noise: Latents) -> tuple[Latents, Scalars]:
+        """Latents drawn with standard normal `noise` around the actor's `output`, and what stands for log π."""
+        mean, log_std = self._gaussian(output)
         drawn = mean + jnp.exp(log_std) * noise
         density = normal_log_density(noise, log_std)
         if self.decoder.squashed:
@@ -111,19 +112,20 @@ class SAC:
             density = jax.vmap(partial(alpha_log_density, constraint))(x, drawn, mean, log_std)
         return drawn, density
 
-    def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
-        """Sampled latents with their actions; the mean without `noise`."""
+    def choose(self, output: Array, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
+        """Latents sampled around the actor's `output`, with their actions; the mean without `noise`."""
         if noise is not None:
-            latent, _ = self.sample(actor, frozen, observation, noise)
+            latent, _ = self.sample(output, frozen, observation, noise)
         else:
-            mean, _ = self._gaussian(actor, observation)
+            mean, _ = self._gaussian(output)
             latent = jnp.tanh(mean) if self.decoder.squashed else mean
         return judged(self.decoder, frozen, latent, observation)
 
     def update(self, state: SACState, frozen: Any, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
         """One step of critics, actor and temperature, and of the target critics; `noise` (2, batch, d) is normal."""
         settings, alpha = self.settings, jnp.exp(state.log_alpha)
-        latent, density = self.sample(state.actor, frozen, batch.following, noise[0])
+        output = apply(state.actor, self.actor_sizes, batch.following)
+        latent, density = self.sample(output, frozen, batch.following, noise[0])
         seen = self.decoder.seen_ahead(frozen, latent, batch.following)
         ahead = values(state.targets, self._critic, batch.following, seen)
         future = jnp.minimum(*ahead) - alpha * density
@@ -138,7 +140,8 @@ class SAC:
         critics = optax.apply_updates(state.critics, change)
 
         def actor_loss(actor: Network) -> tuple[Array, tuple[Array, Array]]:
-            latent, density = self.sample(actor, frozen, batch.observation, noise[1])
+            output = apply(actor, self.actor_sizes, batch.observation)
+            latent, density = self.sample(output, frozen, batch.observation, noise[1])
             seen = self.decoder.seen(frozen, latent, batch.observation)
             value = jnp.minimum(*values(critics, self._critic, batch.observation, seen))
             loss = jnp.mean(alpha * density - value)

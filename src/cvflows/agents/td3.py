@@ -64,7 +64,8 @@ class TD3:
         return self.settings.adam()
 
     @property
-    def _actor(self) -> Sizes:
+    def actor_sizes(self) -> Sizes:
+        """Layers of the actor."""
         return self.decoder.problem.actor_sizes(self.settings.hidden, self.decoder.problem.action_dim)
 
     @property
@@ -74,7 +75,7 @@ class TD3:
     def init(self, seed: int) -> TD3State:
         """Fresh networks."""
         rng = np.random.default_rng(seed)
-        actor = make_network(rng, self._actor)
+        actor = make_network(rng, self.actor_sizes)
         critics = jnp.stack([make_network(rng, self._critic) for _ in range(1 if self._plain else 2)])
         optimisers = (self._adam.init(actor), self._adam.init(critics))
         updates = jnp.zeros((), jnp.int32)
@@ -83,18 +84,18 @@ class TD3:
     def standardise(self, state: TD3State, observations: np.ndarray) -> TD3State:
         """Networks that see observations relative to the mean and spread of some (n, o)."""
         return state._replace(
-            actor=standardised(state.actor, self._actor, observations),
-            target_actor=standardised(state.target_actor, self._actor, observations),
+            actor=standardised(state.actor, self.actor_sizes, observations),
+            target_actor=standardised(state.target_actor, self.actor_sizes, observations),
             critics=standardised(state.critics, self._critic, observations),
             targets=standardised(state.targets, self._critic, observations),
         )
 
     def _policy(self, actor: Network, observation: Observations) -> Latents:
-        return self.decoder.bound(apply(actor, self._actor, observation))
+        return self.decoder.bound(apply(actor, self.actor_sizes, observation))
 
-    def act(self, actor: Network, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
-        """The policy's latents with their actions; with standard normal `noise`, it explores where the method says."""
-        latent = self._policy(actor, observation)
+    def choose(self, output: Array, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
+        """Latents of the actor's `output`, with their actions; with `noise`, it explores where the method says."""
+        latent = self.decoder.bound(output)
         if noise is None:
             return judged(self.decoder, frozen, latent, observation)
         shift = self.settings.noise * noise

@@ -134,10 +134,14 @@ def deep_point(offset: Array, normal: Array) -> Array:
     away = normal / jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)[:, None]
     depths = jnp.asarray(DEPTHS)[:, None]
     points = jnp.zeros((len(DEPTHS), normal.shape[1]))
+
+    def rows(points: Array) -> Array:
+        return jnp.sum(points[:, None] * normal[None], axis=2) + offset[None]  # too small for a product of matrices
+
     for _ in range(STEPS):
-        excess = jnp.maximum(points @ normal.T + offset[None] + depths, 0)
-        points = jnp.clip(points - excess @ away, depths - 1, 1 - depths)
-    worst = jnp.max(points @ normal.T + offset[None], axis=1)
+        excess = jnp.maximum(rows(points) + depths, 0)
+        points = jnp.clip(points - jnp.sum(excess[:, :, None] * away[None], axis=1), depths - 1, 1 - depths)
+    worst = jnp.max(rows(points), axis=1)
     met = worst <= -depths[:, 0] / 2
     return points[jnp.where(jnp.any(met), jnp.argmax(met), jnp.argmin(worst))]
 

@@ -45,7 +45,8 @@ def _gauges(
         case Separable(rows=rows) if at_zero or all(row.absolute is None for row in rows):
             return [_of_row(row, c, v) for row in rows]
         case Affine(offset=offset, normal=normal):
-            return [jnp.max(normal @ v / jnp.maximum(-(offset + normal @ c), TINY))]
+            along, there = (jnp.sum(normal * vector[None], axis=1) for vector in (v, c))
+            return [jnp.max(along / jnp.maximum(-(offset + there), TINY))]
         case Total(total=total, margin=margin):
             excess = jnp.sum(c) - total
             return [jnp.sum(v) / jnp.maximum(margin - excess, TINY), -jnp.sum(v) / jnp.maximum(margin + excess, TINY)]
