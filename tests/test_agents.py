@@ -11,6 +11,7 @@ from cvflows.agents.base import Batch, Problem, Settings, values
 from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.methods import METHODS, Method
+from cvflows.agents.networks import apply, apply_on_host, make_network, standardised
 from cvflows.agents.replay import Replay
 
 SMALL = Settings(hidden=(32, 32), batch=64, learning_rate=3e-3, tau=0.05)
@@ -116,7 +117,8 @@ def test_entropy_terms_are_what_they_say(disc_map):
     found = {}
     for entropy in ("plain", "prior", "exact"):
         learner = learner_of(Method("trial", "sac", "map", "latent", entropy=entropy), problem, disc_map)
-        latent, density = learner.rule.sample(learner.state.actor, learner.frozen, observation, noise)
+        output = apply(learner.state.actor, learner.rule.actor_sizes, observation)
+        latent, density = learner.rule.sample(output, learner.frozen, observation, noise)
         found[entropy] = float(density[0])
     latent = latent[0]
     jacobian = jax.jacobian(lambda z: disc_map.forward(z, jnp.zeros(0))[0])(latent)
@@ -129,12 +131,24 @@ def test_squashed_density_integrates_to_one():
     learner = learner_of("SAC")
     actor, observation = learner.state.actor, jnp.full((4000, 1), 0.2)
     noise = jax.random.normal(jax.random.key(0), (4000, 1))
-    action, density = learner.rule.sample(actor, (), observation, noise)
+    action, density = learner.rule.sample(apply(actor, learner.rule.actor_sizes, observation), (), observation, noise)
     counts, edges = np.histogram(np.asarray(action[:, 0]), 20, (-1, 1), density=True)
     middle = (edges[1:] + edges[:-1]) / 2
     order = np.argsort(np.asarray(action[:, 0]))
     expected = np.interp(middle, np.asarray(action[:, 0])[order], np.exp(np.asarray(density))[order])
     np.testing.assert_allclose(counts[2:-2], expected[2:-2], atol=0.12)
+
+
+def test_networks_agree_on_host_and_device_and_see_standardised_inputs():
+    rng, sizes = np.random.default_rng(0), (3, 8, 2)
+    network, x = make_network(rng, sizes), rng.normal(2, [1, 5, 0.1], (50, 3)).astype(np.float32)
+    np.testing.assert_allclose(apply(network, sizes, x), apply_on_host(np.asarray(network), sizes, x), atol=1e-5)
+    changed = standardised(network, sizes, x[:, :2])
+    z = np.concatenate([(x[:, :2] - x[:, :2].mean(axis=0)) / x[:, :2].std(axis=0), x[:, 2:]], axis=1)
+    np.testing.assert_allclose(apply(changed, sizes, x), apply(network, sizes, z), atol=1e-4)
+    slope = jax.grad(lambda network: jnp.sum(apply(network, sizes, x)))(changed)
+    assert not np.any(slope[:6])
+    assert np.any(slope[6:])
 
 
 def test_the_same_numbers_every_time_and_in_one_call_or_many():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +21,13 @@ from cvflows.constraints.base import all_rows
 from cvflows.constraints.legacy import FLOWPG, LINEAR, legacy_rows
 from cvflows.constraints.project import project_actions
 from cvflows.maps.base import ActionMap, support
+
+
+def each(function: Callable[..., Any], *batches: Any) -> Any:
+    """`function` of every sample; of a single one without a batch axis, which is faster by a third."""
+    if batches[0].shape[0] == 1:
+        return jax.tree.map(lambda leaf: leaf[None], function(*(batch[0] for batch in batches)))
+    return jax.vmap(function)(*batches)
 
 
 class Decoded(NamedTuple):
@@ -73,13 +81,13 @@ class Decoder:
         none, constraint = jnp.zeros(latent.shape[0]), self.problem.constraint
         match self.method.decoder:
             case "map":
-                return Decoded(*jax.vmap(eqx.combine(frozen, self.structure).forward)(self.clip(latent), x))
+                return Decoded(*each(eqx.combine(frozen, self.structure).forward, self.clip(latent), x))
             case "layer":
                 return Decoded(project_actions(constraint, x, latent), none)
             case "alpha":
-                return Decoded(jax.vmap(lambda x, v: alpha(constraint, x, v))(x, latent), none)
+                return Decoded(each(lambda x, v: alpha(constraint, x, v), x, latent), none)
             case "radial":
-                return Decoded(*jax.vmap(lambda x, v: radial(constraint, x, v))(x, latent))
+                return Decoded(*each(lambda x, v: radial(constraint, x, v), x, latent))
         return Decoded(latent, none)
 
     def seen(self, frozen: Any, latent: Latents, observation: Observations) -> Latents:
@@ -137,7 +145,7 @@ def judged(
         action = decoder.corrected(action, x)
 
     def rows_of(action: Latents) -> Any:
-        return jax.vmap(lambda x, a: all_rows(constraint, x, a))(x, action)
+        return each(lambda x, a: all_rows(constraint, x, a), x, action)
 
     rows = rows_of(asked)
     units, limits = legacy_rows(constraint)
