@@ -17,8 +17,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
-from cvflows.constraints.structure import Radial, Separable
-from cvflows.maps.rays import gauge
+from cvflows.constraints.structure import Radial
+from cvflows.maps.rays import gauge, is_centred
 
 Vector = Float[Array, "dim"]
 Scalar = Float[Array, ""]
@@ -30,19 +30,17 @@ TINY = 1e-6
 
 def centre_of(constraint: AbstractConstraint, x: Float[Array, context]) -> Vector:
     """The inner point that rays start from: the origin where the set says so, or where it is hollow."""
-    structure = constraint.structure(jnp.zeros(constraint.context_dim))
-    if isinstance(structure, Radial) or (isinstance(structure, Separable) and structure.centred):
+    hollow = isinstance(constraint.structure(jnp.zeros(constraint.context_dim)), Radial)
+    if hollow or is_centred(constraint):
         return jnp.zeros(constraint.action_dim)
     return lax.stop_gradient(constraint.centre(x))
 
 
 def _gauge(constraint: AbstractConstraint, x: Float[Array, context], centre: Vector, v: Vector) -> Scalar:
     """γ(v), and a finite gradient at v = 0 too."""
-    structure = constraint.structure(jnp.zeros(constraint.context_dim))
     away = jnp.max(jnp.abs(v)) > TINY
     ray = jnp.where(away, v, TINY)
-    at_zero = isinstance(structure, Separable) and structure.centred
-    return gauge(constraint, x, centre, ray, at_zero=at_zero) / INSIDE
+    return gauge(constraint, x, centre, ray, at_zero=is_centred(constraint)) / INSIDE
 
 
 def alpha(constraint: AbstractConstraint, x: Float[Array, context], output: Vector) -> Vector:

@@ -23,10 +23,9 @@ from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.columns import ColumnSet
-from cvflows.constraints.structure import Separable
 from cvflows.maps.base import Context, Mapped, Vector
 from cvflows.maps.intervals import Index, feasible_interval
-from cvflows.maps.rays import gauge
+from cvflows.maps.rays import gauge, is_centred
 
 Scalar = Float[Array, ""]
 Features = Float[Array, "_"]
@@ -126,8 +125,7 @@ class Gauge(Chart):
     @property
     def at_zero(self) -> bool:
         """Whether the centre is the origin in every context."""
-        structure = self.constraint.structure(jnp.zeros(self.constraint.context_dim))
-        return isinstance(structure, Separable) and structure.centred and not self.anchored
+        return is_centred(self.constraint) and not self.anchored
 
     def frame(self, x: Context) -> Frame:
         if self.at_zero:

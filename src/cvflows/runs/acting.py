@@ -49,7 +49,7 @@ def make_problem(task: Task, told: int = 0) -> Problem:
 
 def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:
     """Replace forbidden actions by the nearest allowed ones."""
-    if not np.isfinite(acted.largest).all():
+    if not np.isfinite(acted.largest + acted.asked).all():  # a projection layer hides the NaN of its input
         raise LearningError("the policy or the constraint gave NaN: try a lower learning rate or reward scale")
     action, forbidden = acted.action, acted.largest > TOLERANCE
     if forbidden.any():
