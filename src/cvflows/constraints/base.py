@@ -26,6 +26,10 @@ Vector = Float[Array, "_"]
 Samples = ArrayLike | Sequence[Any]
 ConstraintFunction = Callable[[Any, Any], Any]
 
+# On the CPU, handing a decision of 60 µs to another thread and waiting for it takes 80 more. This is the module that
+# everything with arrays imports first; it must be said before the first computation.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
+
 
 class AbstractConstraint(abc.ABC):
     """A set of actions that depends on a context `x`, the few observation entries it reads.

@@ -65,9 +65,9 @@ def hyper(family: str, rule: str) -> Hyper:
 
 
 _ARM: dict[str, float | int | tuple[int, ...]] = {
-    "hidden": (64, 64),
+    "hidden": (128, 128),
     "learning_starts": 1000,
-    "discount": 0.95,  # its reward is progress: looking far ahead only makes it harder to learn
+    "discount": 0.9,  # its reward is progress: looking far ahead only makes it harder to learn
     "rate_left": 0.1,
 }
 _CARRIED: dict[str, float | int | tuple[int, ...]] = {"reward_scale": 0.01, "noise": 0.3, "noise_correlation": 0.95}
