@@ -46,8 +46,7 @@ demo: $(READY)
 	$(BIN)/cvflows draw R+L2 --out demo
 	$(BIN)/cvflows draw H+O+S --out demo
 	$(BIN)/cvflows fit R+L2 --steps 1000 --out demo/map
-	$(BIN)/cvflows train R+L2 --map demo/map --steps 20000 --out demo/run \
-		--set hidden=128,128 --set learning_starts=1000 --set learning_rate=1e-3
+	$(BIN)/cvflows train R+L2 --map demo/map --steps 20000 --out demo/run
 	$(BIN)/cvflows evaluate demo/run --episodes 20 --video demo/reacher.gif
 	@echo "sets: demo/*.png   density: demo/map/map.png   curves: demo/run/curves.png   film: demo/reacher.gif"
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cvflows.agents.decoding import Acted
+from cvflows.agents.replay import Replay
 from cvflows.constraints.base import TOLERANCE
 
 PREFERENCES = 2
@@ -51,3 +52,32 @@ def accepting(act: Callable[..., Acted], tries: int) -> Callable[..., tuple[Acte
         return chosen._replace(**own), table.latent, rejected
 
     return first
+
+
+class Rejections:
+    """What rejecting adds to a run: two numbers after the `size` of an observation, a cost, rejected actions as data."""
+
+    def __init__(self, size: int, replay: Replay) -> None:
+        self.size, self.replay = size, replay
+
+    def tell(self, observations: np.ndarray) -> np.ndarray:
+        """Observations (n, o) with the preference of evaluations."""
+        return np.concatenate([observations, np.tile(AT_EVALUATION, (len(observations), 1))], axis=1)
+
+    def rewards(self, states: np.ndarray, rewards: np.ndarray, projected: np.ndarray) -> np.ndarray:
+        """Rewards and costs as the states' preferences weigh them."""
+        return states[:, self.size] * rewards - COST * states[:, self.size + 1] * projected
+
+    def keep(self, states: np.ndarray, acted: Acted) -> None:
+        """Rejected actions as steps from a state to itself, at a cost."""
+        for state, latents in zip(states, acted.rejected, strict=True):
+            if len(latents):
+                same, never = np.tile(state, (len(latents), 1)), np.zeros((len(latents), 1), np.float32)
+                cost = np.full_like(never, -COST * state[-1])
+                self.replay.add(np.concatenate([same, latents, cost, same, never], axis=1))
+
+    def mix(self, rows: np.ndarray, rng: np.random.Generator, step: int) -> None:
+        """Put rejected actions in place of a share of the rows (batches, batch, width)."""
+        if len(self.replay):
+            part = round(share_of_rejected(step) * rows.shape[1])
+            rows[:, :part] = self.replay.sample(rng, (len(rows), part))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cvflows.agents.accepting import AT_EVALUATION, COST, PREFERENCES, draw_preference, share_of_rejected
+from cvflows.agents.accepting import PREFERENCES, Rejections, draw_preference
 from cvflows.agents.decoding import Acted
 from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
@@ -53,8 +53,10 @@ class Trainer:
         self._told = PREFERENCES if self.method.tries > 1 else 0
         self.learner = Learner(self.method, config.settings, make_problem(task, self._told), map_, config.seed)
         self.replays = {"replay": Replay(config.hyper.buffer, self.learner.row_width)}
+        self.rejections: Rejections | None = None
         if self._told:
             self.replays["rejected"] = Replay(config.hyper.buffer, self.learner.row_width)
+            self.rejections = Rejections(task.observation_dim, self.replays["rejected"])
         self.rng = np.random.default_rng([config.seed, 7])
         self.exploration = Exploration(config.num_envs, self.learner.noise_dim, config.hyper.noise_correlation)
         self.step = self.due = self.started = self.saved = 0
@@ -110,10 +112,7 @@ class Trainer:
 
     def decide(self, observations: np.ndarray, noise: np.ndarray | None = None) -> Acted:
         """What the agent does at observations (n, o), without exploring where there is no `noise`."""
-        if self._told:
-            told = np.tile(AT_EVALUATION, (len(observations), 1))
-            observations = np.concatenate([observations, told], axis=1)
-        return self.learner.act(observations, noise)
+        return self.learner.act(self.rejections.tell(observations) if self.rejections else observations, noise)
 
     def _restart(self) -> None:
         """Begin a new episode in every environment."""
@@ -148,9 +147,9 @@ class Trainer:
                 self.now[index].close(info)
                 ended.append(index)
         taken = acted.latent if self.method.critic_sees == "latent" else chosen.executed
-        if self._told:
-            rewards = before[:, size] * rewards - COST * before[:, size + 1] * chosen.projected
-            self._keep_rejected(before, acted)
+        if self.rejections:
+            rewards = self.rejections.rewards(before, rewards, chosen.projected)
+            self.rejections.keep(before, acted)
         rows = np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1)
         self.replays["replay"].add(rows)
         self.step += len(before)
@@ -162,22 +161,11 @@ class Trainer:
             self._write("evaluations.csv", self.evaluations[-1:])
             self._log("evaluation", self.evaluations[-1])
 
-    def _keep_rejected(self, before: np.ndarray, acted: Acted) -> None:
-        """Rejected actions as steps from a state to itself, at a cost."""
-        for state, latents in zip(before, acted.rejected, strict=True):
-            if len(latents):
-                same, never = np.tile(state, (len(latents), 1)), np.zeros((len(latents), 1), np.float32)
-                cost = np.full_like(never, -COST * state[-1])
-                self.replays["rejected"].add(np.concatenate([same, latents, cost, same, never], axis=1))
-
     def _batches(self, count: int) -> np.ndarray:
         """Batches of stored rows; a share of them rejected actions, where the method keeps any."""
-        size = self.config.hyper.batch
-        rows = self.replays["replay"].sample(self.rng, (count, size))
-        rejected = self.replays.get("rejected")
-        if rejected is not None and len(rejected):
-            part = round(share_of_rejected(self.step) * size)
-            rows[:, :part] = rejected.sample(self.rng, (count, part))
+        rows = self.replays["replay"].sample(self.rng, (count, self.config.hyper.batch))
+        if self.rejections:
+            self.rejections.mix(rows, self.rng, self.step)
         return rows
 
     def _crossed(self, every: int) -> bool:
