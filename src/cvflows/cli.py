@@ -106,8 +106,8 @@ def fit(
 
     Args:
         task: Name of the task, as `cvflows tasks` lists it.
-        map: boxspline, coupling or realnvp (learned from the violation); slice, gauge or shell (certified); or auto,
-            which takes a certified one where the set allows it.
+        map: boxspline, coupling or realnvp (learned from the violation); slice, gauge, shell or orb (certified); or
+            auto, which takes a certified one where the set allows it.
         seed: Seed of the fit.
         steps: Gradient steps.
         form: Of a learned constraint: the paper's, with drift, or with stopping distance.

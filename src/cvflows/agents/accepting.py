@@ -55,7 +55,7 @@ def accepting(act: Callable[..., Acted], tries: int) -> Callable[..., tuple[Acte
 
 
 class Rejections:
-    """What rejecting adds to a run: two numbers after the `size` of an observation, a cost, rejected actions as data."""
+    """What rejecting adds to a run: two numbers after an observation's `size`, a cost, rejected actions as data."""
 
     def __init__(self, size: int, replay: Replay) -> None:
         self.size, self.replay = size, replay
