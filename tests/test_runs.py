@@ -88,12 +88,19 @@ def test_going_on_from_a_checkpoint_changes_nothing(ball, ball_map, tmp_path, op
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     complete(begin(ball, config, whole, map_folder=ball_map))
 
-    def stop(trainer):
-        if trainer.step >= 700:
-            raise KeyboardInterrupt
+    def stop_at(step):
+        def stop(trainer):
+            if trainer.step >= step:
+                raise KeyboardInterrupt
 
+        return stop
+
+    with pytest.raises(KeyboardInterrupt):  # before the first checkpoint: from the start
+        begin(ball, config, broken, map_folder=ball_map).run(tick=stop_at(250))
+    assert (broken / "metrics.csv").exists()
+    assert not RunFolder(broken).has_checkpoint()
     with pytest.raises(KeyboardInterrupt):  # what followed the last checkpoint is done again
-        begin(ball, config, broken, map_folder=ball_map).run(tick=stop)
+        resume(broken).run(tick=stop_at(700))
     trainer = resume(broken)
     assert 300 <= trainer.step < 700
     complete(trainer)

@@ -119,6 +119,11 @@ class RunFolder:
             if old.name != name:
                 old.unlink()
 
+    def clear(self) -> None:
+        """Remove lines that a run wrote before its first checkpoint."""
+        for table in (*TABLES, "timing.csv"):
+            (self.path / table).unlink(missing_ok=True)
+
     def has_checkpoint(self) -> bool:
         """Whether there is anything to go on from."""
         return (self.path / "checkpoint.json").exists()

@@ -67,6 +67,8 @@ class Trainer:
         self.envs: list[Any] = []
         if folder is not None and folder.has_checkpoint():
             self._restore(folder, cut=not look_only)
+        elif folder is not None and not look_only:
+            folder.clear()
         if look_only:
             self.folder = None
         self.boards = list(boards)
