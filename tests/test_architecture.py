@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "cli": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
 }
 HEAVY = {"ray", "torch", "stable_baselines3", "sbx", "cvxpy", "wandb", "onnx", "pickle", "cloudpickle", "dill"}
-MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}, "runs/board.py": {"wandb"}}
+MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}, "runs/board.py": {"wandb"}, "runs/launch.py": {"ray"}}
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if not path.name.startswith("__"))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import tyro
 
-from cvflows.errors import CVFlowsError
+from cvflows.errors import ArgumentError, CVFlowsError
 
 
 def tasks(json: bool = False) -> None:
@@ -249,6 +249,99 @@ def evaluate(
     return None
 
 
+def suite(
+    grid: tyro.conf.Positional[Path | None] = None,
+    tasks: tuple[str, ...] | None = None,
+    methods: tuple[str, ...] | None = None,
+    seeds: int | None = None,
+    steps: int | None = None,
+    launcher: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    retries: int = 3,
+    out: Path = Path("runs"),
+    json: bool = False,
+) -> None:
+    """Train every task × method × seed of a grid; run the same command again to go on with what was cut off.
+
+    Args:
+        grid: TOML file with tasks, methods, seeds, steps and more; what follows replaces what it says.
+        tasks: Names of tasks.
+        methods: Names of methods.
+        seeds: How many seeds.
+        steps: Environment steps of every run, by default those of the preset.
+        launcher: Processes of this machine, or a Ray cluster (extra `ray`).
+        workers: Processes side by side on this machine, by default one per core.
+        address: Of a Ray cluster; `auto` finds the one this machine belongs to, without it a local one is started.
+        retries: How often Ray starts a run again whose node was lost.
+        out: Folder of the runs, TASK/METHOD/SEED below it; for a cluster, one that all nodes share.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.runs.grid import Grid
+    from cvflows.runs.launch import Local, Ray
+    from cvflows.runs.suite import Suite
+    from cvflows.terminal import live_runs, print_runs
+
+    settings = {} if grid is None else Grid.read(grid)
+    given = {"tasks": tasks, "methods": methods, "seeds": seeds, "steps": steps}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    for name in ("tasks", "methods"):
+        if not settings.get(name):
+            raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
+    whole = Suite(Grid(**settings), out)
+    with live_runs() as draw:
+        how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
+        try:
+            figures = whole.run(how, lambda suite: draw(suite.statuses.values(), suite.preparing))
+        except KeyboardInterrupt:
+            figures = whole.summary() | {"interrupted": True}
+    if json:
+        _print_json(figures)
+    else:
+        print_runs(whole.statuses.values())
+        for name, problem in figures["failures"].items():
+            print(f"cvflows: {name}: {problem}", file=sys.stderr)
+        if "interrupted" in figures:
+            print("cvflows: interrupted; the same command goes on from the last checkpoints", file=sys.stderr)
+    if figures["failures"] or "interrupted" in figures:
+        raise SystemExit(130 if "interrupted" in figures else 1)
+
+
+def watch(
+    runs: tyro.conf.Positional[tuple[Path, ...]], every: float = 2.0, once: bool = False, json: bool = False
+) -> None:
+    """Watch runs, wherever they are being trained, until all are complete.
+
+    Args:
+        runs: Folders of runs, or folders above them.
+        every: Seconds between looks.
+        once: Look once.
+        json: Print one JSON object and leave.
+    """
+    import time
+
+    from cvflows.runs.progress import dump, find_runs, read_status
+    from cvflows.terminal import live_runs, print_runs
+
+    def look() -> list[Any]:
+        found = find_runs(runs)
+        if not found:
+            raise ArgumentError("runs", "folders with runs in them", " ".join(map(str, runs)))
+        return [read_status(folder) for folder in found]
+
+    statuses = look()
+    if json:
+        return print(dump(statuses))
+    if not once:
+        with live_runs() as draw:
+            while any(status.state in ("running", "cut off") for status in statuses):
+                draw(statuses)
+                time.sleep(every)
+                statuses = look()
+    print_runs(statuses)
+    return None
+
+
 def _limit_threads(threads: int | None) -> None:
     """Tell XLA, before it is loaded, how many threads it may use."""
     if threads is not None:
@@ -264,6 +357,7 @@ def _complete(trainer: Any, json: bool) -> None:
 
     config = trainer.config
     with (
+        trainer.folder.locked(),
         train_progress(f"{config.method} on {config.task}", config.steps) as tick,
         count_progress("final episodes", config.final_episodes) as count,
     ):
@@ -287,6 +381,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "suite": suite,
+    "watch": watch,
 }
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 
@@ -167,3 +170,89 @@ def print_fit(figures: dict[str, Any]) -> None:
         table.add_row(name, f"[bold]{value}[/bold]", f"[dim]{words}[/dim]")
     console.print(table)
     console.print(f"saved {figures['out']}/map.safetensors, map.json and {figures['picture']}", style="dim")
+
+
+STYLES = {
+    "failed": "red",
+    "unreadable": "red",
+    "running": "cyan",
+    "cut off": "yellow",
+    "waiting": "dim",
+    "complete": "green",
+}
+"""A cell has the colour of the first state that any of its runs is in."""
+
+
+class RunsView:
+    """Many runs: how many of each task and method are complete, and those that go on now."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, int]] = {}
+        self._speed: dict[str, float] = {}
+
+    def render(self, statuses: Iterable[Any], preparing: Iterable[str] = ()) -> Group:
+        """The view as of now; `preparing` names what runs wait for."""
+        some = list(statuses)
+        parts: list[Any] = [self._matrix(some)]
+        going = [status for status in some if status.state in ("running", "cut off") and status.step < status.steps]
+        if going:
+            parts += ["", self._going(going)]
+        parts += [f"[dim]preparing {name}[/dim]" for name in preparing]
+        parts += [f"[red]{status.folder}: {status.problem}[/red]" for status in some if status.problem]
+        return Group(*parts)
+
+    def _matrix(self, statuses: list[Any]) -> Table:
+        methods = list(dict.fromkeys(status.method for status in statuses))
+        table = Table(box=None, header_style="bold", padding=(0, 2))
+        for heading in ("complete", *methods):
+            table.add_column(heading, justify="left" if heading == "complete" else "right")
+        for task in dict.fromkeys(status.task for status in statuses):
+            cells = []
+            for method in methods:
+                here = [status for status in statuses if (status.task, status.method) == (task, method)]
+                states = [status.state for status in here]
+                whole = states.count("complete")
+                style = next((style for state, style in STYLES.items() if state in states), "dim")
+                cells.append(f"[{style}]{whole}/{len(here)}[/{style}]" if here else "")
+            table.add_row(f"[bold]{task}[/bold]", *cells)
+        return table
+
+    def _going(self, statuses: list[Any]) -> Table:
+        table = Table(box=None, header_style="bold", padding=(0, 1))
+        for heading in ("run", "", "steps", "steps/s", "return", "CV %", "left"):
+            table.add_column(heading, no_wrap=True, justify="left" if heading in ("run", "") else "right")
+        for status in statuses:
+            speed = self._speed_of(status)
+            left = f"{(status.steps - status.step) / speed / 60:.0f} min" if speed else ""
+            name = f"{status.task} {status.method} {status.seed}"
+            table.add_row(
+                name if status.state == "running" else f"[dim]{name} (cut off)[/dim]",
+                ProgressBar(status.steps, status.step, width=24),
+                f"{status.step:,}/{status.steps:,}",
+                f"{speed:,.0f}" if speed else "",
+                "" if math.isnan(status.value) else f"{status.value:.1f}",
+                "" if math.isnan(status.cv_percent) else f"{status.cv_percent:.2f}",
+                left,
+            )
+        return table
+
+    def _speed_of(self, status: Any) -> float:
+        """Steps per second since the first look at a run."""
+        now, key = time.monotonic(), str(status.folder)
+        since, step = self._seen.setdefault(key, (now, status.step))
+        if status.step > step and now > since:
+            self._speed[key] = (status.step - step) / (now - since)
+        return self._speed.get(key, 0.0)
+
+
+@contextmanager
+def live_runs() -> Iterator[Any]:
+    """A live view on stderr; yields the callback that draws it."""
+    view = RunsView()
+    with Live(console=Console(stderr=True), refresh_per_second=2, transient=True) as live:
+        yield lambda statuses, preparing=(): live.update(view.render(statuses, preparing))
+
+
+def print_runs(statuses: Iterable[Any]) -> None:
+    """The same, once."""
+    Console().print(RunsView().render(statuses))

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from cvflows.agents.methods import Entropy
+from cvflows.agents.methods import Entropy, Method
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
 from cvflows.runs.acting import guard
 from cvflows.runs.config import RunConfig, make_config, method_of
-from cvflows.runs.fitting import fit_task, fit_task_to_samples
+from cvflows.runs.fitting import FitReport, fit_task, fit_task_to_samples
 from cvflows.runs.store import RunFolder
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
@@ -144,9 +144,14 @@ def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = Non
     if method.decoder != "map":
         return None
     fit_config = fit_config or FitConfig(seed=config.seed, check_every=250)
+    return fit_for(method, task, fit_config, **options).fitted.map
+
+
+def fit_for(method: Method, task: Task, fit_config: FitConfig, **options: Any) -> FitReport:
+    """The map that a method needs, fitted as it fits maps."""
     if method.fitted_to == "samples":
-        return fit_task_to_samples(task, method.map, fit_config, base="uniform", **options).fitted.map
-    return fit_task(task, method.map, fit_config, **options).fitted.map
+        return fit_task_to_samples(task, method.map, fit_config, base="uniform", **options)
+    return fit_task(task, method.map, fit_config, **options)
 
 
 def restored(config: RunConfig, run: RunFolder, task: Task | None) -> tuple[Task, ActionMap | None]:

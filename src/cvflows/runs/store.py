@@ -17,12 +17,15 @@ one. Lines written after it are cut off on resuming, and written again.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -38,6 +41,15 @@ from cvflows.runs.config import RunConfig, fingerprint
 
 FORMAT, VERSION = "cvflows run", 1
 TABLES = ("metrics.csv", "evaluations.csv", "losses.csv")
+
+
+def _locks(file: IO[str]) -> bool:
+    """Whether the file could be locked, which lasts until it is closed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class RunFolder:
@@ -119,6 +131,25 @@ class RunFolder:
             if old.name != name:
                 old.unlink()
 
+    @contextmanager
+    def locked(self, patience: float = 0.0) -> Iterator[None]:
+        """Keep other processes from training here; waits that many seconds for one that does. Ends with the process."""
+        self._make()
+        with (self.path / "lock").open("a") as file:
+            until = time.monotonic() + patience
+            while not _locks(file):
+                if time.monotonic() > until:
+                    raise StoreError(self.path, "is being trained by another process")
+                time.sleep(0.2)
+            yield
+
+    def is_locked(self) -> bool:
+        """Whether some process is training here now."""
+        if not (self.path / "lock").exists():
+            return False
+        with (self.path / "lock").open("a") as file:
+            return not _locks(file)
+
     def clear(self) -> None:
         """Remove lines that a run wrote before its first checkpoint."""
         for table in (*TABLES, "timing.csv"):
@@ -178,11 +209,14 @@ class RunFolder:
         replay.rows[np.arange(first, count) % len(replay.rows)] = stored[first:count]
         replay.added = self._saved_rows[name] = count
 
-    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+    def _make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(self.path, f"cannot be made ({error.strerror})") from None
+
+    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+        self._make()
         write_atomically(self.path / name, json.dumps(data, indent=1).encode())
 
     def _read(self, name: str) -> dict[str, Any]:

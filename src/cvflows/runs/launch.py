@@ -1,0 +1,148 @@
+"""Launchers: jobs in processes of this machine, one per core, or on a Ray cluster.
+
+A launcher starts jobs whose preparation is done and says how each ended. Jobs go on from their checkpoints, so a
+launcher need not remember anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from cvflows.errors import ArgumentError
+from cvflows.runs.grid import Job
+
+Ended = Callable[[Job, str | None], None]
+"""Called with a job and what went wrong, or None."""
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+}
+PAUSE = 0.2
+
+
+class Local:
+    """Single-threaded processes side by side: two of one thread each are faster than one of two."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or os.cpu_count() or 1
+        if self.workers < 1:
+            raise ArgumentError("workers", "at least 1", workers)
+        self.running: dict[str, tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = {}
+
+    def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
+        """Do the jobs; `tick` is called a few times a second. When interrupted, stops those that run."""
+        logs.mkdir(parents=True, exist_ok=True)
+        left, over = list(jobs), {job.name for job in jobs}
+        try:
+            while left or self.running:
+                ready = [job for job in left if job.needs not in over]
+                for job in ready[: self.workers - len(self.running)]:
+                    left.remove(job)
+                    self._start(job, logs)
+                for job, process, log in list(self.running.values()):
+                    if process.poll() is not None:
+                        log.close()
+                        del self.running[job.name]
+                        over.discard(job.name)
+                        ended(job, last_line(logs, job) if process.returncode else None)
+                tick()
+                time.sleep(PAUSE)
+        finally:
+            self._stop()
+
+    def _start(self, job: Job, logs: Path) -> None:
+        log = log_file(logs, job).open("wb")
+        words = [sys.executable, "-m", "cvflows.runs.worker", json.dumps({"kind": job.kind, "data": job.data})]
+        # of a session of its own, so that an interrupt reaches only the launcher, which then ends it
+        process = subprocess.Popen(
+            words, stdout=log, stderr=log, env={**os.environ, **ONE_THREAD}, start_new_session=True
+        )
+        self.running[job.name] = job, process, log
+
+    def _stop(self) -> None:
+        for _, process, _ in self.running.values():
+            process.terminate()
+        for _, process, log in self.running.values():
+            process.wait()
+            log.close()
+        self.running.clear()
+
+
+class Ray:
+    """Tasks of a Ray cluster. `out` must be a folder that all nodes share."""
+
+    def __init__(self, address: str | None = None, cpus: float = 1.0, retries: int = 3) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ArgumentError("launcher", "local, or ray with `pip install 'cvflows[ray]'`", "ray") from None
+        self.ray, self.address, self.cpus, self.retries = ray, address, cpus, retries
+        self.running: dict[str, Any] = {}
+
+    def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
+        """Do the jobs. A job whose node dies is started again elsewhere, up to `retries` times."""
+        ray = self.ray
+        logs.mkdir(parents=True, exist_ok=True)
+        began_here = not ray.is_initialized()
+        if began_here:
+            ray.init(address=self.address, log_to_driver=False, include_dashboard=False)
+        remote = ray.remote(num_cpus=self.cpus, max_retries=self.retries, max_calls=1)(_on_ray)
+        remote = remote.options(runtime_env={"env_vars": ONE_THREAD})
+        references: dict[Any, Job] = {}
+        by_name: dict[str, Any] = {}
+        try:
+            for job in jobs:
+                data = {"kind": job.kind, "data": job.data}
+                log = str(log_file(logs, job).resolve())
+                by_name[job.name] = remote.remote(data, log, by_name.get(job.needs or ""))
+                references[by_name[job.name]] = job
+            while references:
+                done, _ = ray.wait(list(references), timeout=PAUSE)
+                for reference in done:
+                    ended(references.pop(reference), self._outcome(reference))
+                tick()
+        finally:
+            for reference in references:
+                ray.cancel(reference, force=True)
+            if began_here:
+                ray.shutdown()
+
+    def _outcome(self, reference: Any) -> str | None:
+        try:
+            return self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            return str(error).strip().splitlines()[0]
+
+
+def _on_ray(job: dict[str, Any], log: str, _: Any) -> str | None:
+    """A job, in a process that Ray started; what went wrong is a result, so that only lost nodes are retried."""
+    import traceback
+
+    from cvflows.runs.worker import work
+
+    try:
+        work(job["kind"], job["data"])
+    except Exception as error:
+        Path(log).write_text(traceback.format_exc())
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def log_file(logs: Path, job: Job) -> Path:
+    """What a job printed."""
+    return logs / f"{job.name.replace(' ', '-')}.log"
+
+
+def last_line(logs: Path, job: Job) -> str:
+    """The last thing a job said."""
+    lines = log_file(logs, job).read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "ended without a word"

@@ -1,0 +1,100 @@
+"""Where runs stand, read from their folders while others write to them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cvflows.errors import CVFlowsError
+from cvflows.runs.store import RunFolder
+
+State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadable"]
+TAIL = 4096
+RECENT = 20
+"""Episodes that the return and the violations of a running run are averaged over."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """One run: how far it is, the mean return and the violations in percent of its last episodes or its evaluation."""
+
+    folder: Path
+    task: str
+    method: str
+    seed: int
+    state: State
+    step: int
+    steps: int
+    value: float = math.nan
+    cv_percent: float = math.nan
+    problem: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready: without numbers that JSON does not know."""
+        values = {**asdict(self), "folder": str(self.folder)}
+        return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
+
+
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """The run folders at or below some paths, in order."""
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        configs = [path / "config.json"] if (path / "config.json").exists() else sorted(path.rglob("config.json"))
+        found.update((config.parent, None) for config in configs)
+    return list(found)
+
+
+def read_status(folder: Path) -> Status:
+    """Where a run stands; a folder that cannot be read says why."""
+    run = RunFolder(folder)
+    try:
+        config = run.config()
+        final = run.final()
+    except CVFlowsError as error:
+        return Status(folder, "?", "?", 0, "unreadable", 0, 0, problem=str(error))
+    named = folder, config.task, config.method, config.seed
+    if final is not None:
+        last = final["final"]
+        return Status(*named, "complete", config.steps, config.steps, last["return"], final["training"]["cv_percent"])
+    episodes = _last_lines(folder / "metrics.csv")[-RECENT:]
+    state: State = "running" if run.is_locked() else "cut off"
+    if not episodes:
+        return Status(*named, state, 0, config.steps)
+    length = sum(int(row["length"]) for row in episodes)
+    value = sum(float(row["reward"]) for row in episodes) / len(episodes)
+    cv = 100 * sum(int(row["violations"]) for row in episodes) / max(length, 1)
+    return Status(*named, state, int(episodes[-1]["step"]), config.steps, value, cv)
+
+
+def _last_lines(path: Path) -> list[dict[str, str]]:
+    """The last lines of a table that may be growing: whole ones only."""
+    try:
+        with path.open("rb") as file:
+            names = file.readline().decode().strip().split(",")
+            start = file.tell()
+            file.seek(0, 2)
+            end = file.tell()
+            file.seek(max(start, end - TAIL))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = text.split("\n")[1 if end - TAIL > start else 0 : -1]
+    return [dict(zip(names, line.split(","), strict=True)) for line in lines if line.count(",") == len(names) - 1]
+
+
+def summary(statuses: Iterable[Status]) -> dict[str, Any]:
+    """How many runs are in which state."""
+    counts: dict[str, int] = {}
+    for status in statuses:
+        counts[status.state] = counts.get(status.state, 0) + 1
+    return counts
+
+
+def dump(statuses: Iterable[Status]) -> str:
+    """All of it as JSON."""
+    some = list(statuses)
+    return json.dumps({"runs": [status.as_json() for status in some], "states": summary(some)}, ensure_ascii=False)

@@ -1,0 +1,89 @@
+"""What one process of a suite does: prepare what the runs of a task share, or take a run to its end.
+
+    python -m cvflows.runs.worker '{"kind": "run", …}'
+
+Both go on where they were cut off, and leave alone what is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cvflows.agents.methods import method
+from cvflows.errors import CVFlowsError
+from cvflows.maps.fit import FitConfig
+from cvflows.runs.agent import fit_for
+from cvflows.runs.config import RunConfig, method_of
+from cvflows.runs.fitting import save_report
+from cvflows.runs.grid import map_folder
+from cvflows.runs.session import begin, complete, resume
+from cvflows.runs.store import RunFolder
+from cvflows.tasks.base import Task
+from cvflows.tasks.catalogue import task as find_task
+
+LOCK_SECONDS = 60.0
+"""How long to wait for a run that another process still holds: it may be dying."""
+
+
+def work(kind: str, data: Mapping[str, Any]) -> None:
+    """Do a job of `grid.jobs_of`."""
+    if kind == "prepare":
+        prepare(data["task"], data["form"], data["methods"], Path(data["folder"]))
+    else:
+        run(RunConfig.from_json(data["config"]), Path(data["folder"]), Path(data["shared"]))
+
+
+def prepare(name: str, form: str, methods: list[str], folder: Path) -> None:
+    """Learn the constraint, where the task limits states, and fit a map of every kind that methods need."""
+    task = shared_task(name, form, folder, learn=True)
+    for chosen in map(method, methods):
+        target = map_folder(folder, chosen)
+        if not target.exists():
+            report = fit_for(chosen, task, FitConfig(seed=0, check_every=250))
+            whole = target.with_name(f"{target.name}.{os.getpid()}")  # a map is there, or it is not
+            save_report(report, whole)
+            try:
+                whole.rename(target)
+            except OSError:  # another process was first
+                shutil.rmtree(whole)
+
+
+def shared_task(name: str, form: str, folder: Path, *, learn: bool = False) -> Task:
+    """The task; with the constraint in `folder`, where it limits states."""
+    task, shared = find_task(name), RunFolder(folder)
+    if task.limits is None:
+        return task
+    constraint = shared.constraint()
+    if constraint is None and learn:
+        constraint = task.learn(form).task.constraint
+        shared.keep_constraint(constraint)
+    if constraint is None:
+        raise CVFlowsError(f"{folder / 'constraint.json'} is missing: the constraint of {name} could not be learned")
+    return task.with_constraint(constraint, None)
+
+
+def run(config: RunConfig, folder: Path, shared: Path) -> None:
+    """Begin a run, or go on with it, to its end."""
+    task, held = shared_task(config.task, config.form, shared), RunFolder(folder)
+    with held.locked(LOCK_SECONDS):
+        if held.has_checkpoint():
+            trainer = resume(folder)
+        else:
+            chosen = method_of(config)
+            source = map_folder(shared, chosen) if chosen.decoder == "map" else None
+            trainer = begin(task, config, folder, map_folder=source)
+        complete(trainer)
+
+
+if __name__ == "__main__":
+    job = json.loads(sys.argv[1])
+    try:
+        work(job["kind"], job["data"])
+    except CVFlowsError as error:
+        sys.exit(f"cvflows: {error}")
