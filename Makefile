@@ -38,7 +38,7 @@ unit: $(READY)
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb]"
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray]"
 	$(BIN)/pytest -m extras
 
 demo: $(READY)
