@@ -12,7 +12,7 @@ import cvflows as cv
 from cases import CASES, CONVEX, SETS, USER_POWER, each
 from cvflows.constraints.solver import ReferenceSolver
 
-pytestmark = pytest.mark.optimised
+optimised = pytest.mark.optimised
 BATCH = 128
 seeds = st.integers(0, 2**31 - 1)
 
@@ -21,6 +21,7 @@ def distance(a, b):
     return np.linalg.norm(np.asarray(a, float) - np.asarray(b, float), axis=-1)
 
 
+@optimised
 @each(SETS)
 @given(seed=seeds, reach=st.sampled_from([0.3, 1.0, 3.0, 30.0]))
 def test_lands_inside_and_stays_there(name, seed, reach):
@@ -37,6 +38,7 @@ def test_lands_inside_and_stays_there(name, seed, reach):
     assert np.all(np.asarray(found.distance) <= distance(anchor, a) * (1 + 1e-5) + 1e-3)
 
 
+@optimised
 @each(SETS)
 def test_no_random_feasible_point_is_nearer(name):
     case = CASES[name]
@@ -48,6 +50,7 @@ def test_no_random_feasible_point_is_nearer(name):
     assert name == "user shell" or certain.mean() > 0.9
 
 
+@optimised
 @each(CONVEX)
 def test_agrees_with_clarabel(name):
     case = CASES[name]
@@ -59,6 +62,7 @@ def test_agrees_with_clarabel(name):
     assert np.abs(excess).max() < 2e-4
 
 
+@optimised
 @pytest.mark.parametrize(("dim", "inner", "outer"), [(2, 0.2, 0.05**0.5), (3, 1.4**0.5, 1.5**0.5), (5, 1.0, 1.1)])
 def test_shell_is_globally_nearest(dim, inner, outer):
     """Against a dense cloud of points of the shell."""
@@ -73,6 +77,7 @@ def test_shell_is_globally_nearest(dim, inner, outer):
     assert np.all(distance(found, a) <= best + 1e-5)
 
 
+@optimised
 def test_search_finds_the_global_optimum_of_a_shell():
     case = CASES["user shell"]
     x, a = case.draw(5, BATCH, 2.0)
@@ -192,6 +197,7 @@ def test_jit_vmap_and_single_samples_agree(name):
     np.testing.assert_allclose(stacked.reshape(8, -1), batch, atol=1e-4)
 
 
+@optimised
 def test_large_batches_are_solved_in_chunks():
     case = CASES["R+T"]
     x, a = case.draw(17, 300)
@@ -200,6 +206,7 @@ def test_large_batches_are_solved_in_chunks():
     assert whole.outcome.shape == (300,)
 
 
+@optimised
 def test_landing_is_feasible_in_float64_too():
     for name in ("W+O+S", "HC+O"):
         case = CASES[name]
@@ -217,6 +224,7 @@ def test_a_function_that_returns_nan_never_leaks():
     assert np.all(np.asarray(spiky.contains(None, found.action)))
 
 
+@optimised
 def test_user_function_matches_the_built_in_set():
     x, a = CASES["user power"].draw(4, BATCH)
     mine, twin = USER_POWER.projection(x, a), cv.MaxPower(3, 10.0).projection(x, a)
