@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -153,6 +153,8 @@ def train(
     preset: Literal["tuned", "paper"] = "tuned",
     num_envs: int = 1,
     checkpoint_every: int = 10_000,
+    evaluate_every: int = 5_000,
+    evaluation_episodes: int = 5,
     final_episodes: int = 100,
     threads: int | None = None,
     out: Path | None = None,
@@ -174,6 +176,8 @@ def train(
         preset: Hyper-parameters measured to work here, or the paper's.
         num_envs: Environments side by side.
         checkpoint_every: Steps after which, at the end of an episode, everything is saved.
+        evaluate_every: Steps between evaluations.
+        evaluation_episodes: Episodes of each of them.
         final_episodes: Episodes of the last evaluation.
         threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
@@ -201,6 +205,8 @@ def train(
         form=form,
         entropy=entropy,
         checkpoint_every=checkpoint_every,
+        evaluate_every=evaluate_every,
+        evaluation_episodes=evaluation_episodes,
         final_episodes=final_episodes,
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
@@ -342,6 +348,54 @@ def watch(
     return None
 
 
+def report(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
+    title: str = "Training report",
+    maps: bool = True,
+    json: bool = False,
+) -> None:
+    """Make one self-contained page from runs, and its figures as PNG and PDF beside it.
+
+    Args:
+        runs: Folders of runs, or folders above them.
+        out: The page.
+        title: Its heading.
+        maps: Draw the map of every task, which takes some seconds each.
+        json: Print one JSON object with every figure instead of a line.
+    """
+    from cvflows.reports.gallery import map_pictures
+    from cvflows.reports.page import write_page
+    from cvflows.reports.plots import write_plots
+    from cvflows.reports.records import load_runs
+    from cvflows.reports.tables import Tables
+    from cvflows.terminal import count_progress, print_lines
+
+    with count_progress("reading runs", len(list(runs)) or 1) as tick:
+        tables = Tables(load_runs(runs, tick))
+    figures = out.with_name(f"{out.stem}_figures")
+    pictures: list[Any] = []
+    if maps:
+        with count_progress("drawing maps", len(tables.tasks)) as tick:
+            pictures, notes = map_pictures(tables, figures, tick)
+        tables.notes += notes
+    page, plots = write_page(tables, out, title=title, maps=pictures), write_plots(tables, figures)
+    if json:
+        names = ("return", "training", "final", "magnitude", "speed")
+        return _print_json(
+            {
+                "page": str(page),
+                "figures": [str(path) for path in plots],
+                "tables": {name: tables.cells(name) for name in names},
+                "aggregates": tables.aggregates(),
+                "runs": tables.runs(),
+                "notes": tables.notes,
+            }
+        )
+    print_lines([f"{page} ({page.stat().st_size / 1e6:.1f} MB), figures in {figures}"], tables.notes)
+    return None
+
+
 def _limit_threads(threads: int | None) -> None:
     """Tell XLA, before it is loaded, how many threads it may use."""
     if threads is not None:
@@ -383,6 +437,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "evaluate": evaluate,
     "suite": suite,
     "watch": watch,
+    "report": report,
 }
 
 

@@ -256,3 +256,12 @@ def live_runs() -> Iterator[Any]:
 def print_runs(statuses: Iterable[Any]) -> None:
     """The same, once."""
     Console().print(RunsView().render(statuses))
+
+
+def print_lines(lines: Iterable[str], notes: Iterable[str] = ()) -> None:
+    """Lines, and notes dimly below them."""
+    for line in lines:
+        print(line)
+    console = Console(stderr=True)
+    for note in notes:
+        console.print(note, style="dim", highlight=False)

@@ -134,6 +134,22 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
+def as_command(config: RunConfig, family: str) -> str:
+    """The command that repeats a run on a task of the catalogue, whose family of environments is given."""
+    rule = "sac" if method(config.method).rule == "sac" else "td3"
+    usual = tuned(config.task, family, rule)
+    words = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
+    for entry in fields(RunConfig):
+        value = getattr(config, entry.name)
+        if entry.name not in ("task", "method", "steps", "seed", "hyper") and value != entry.default:
+            words.append(f"--{'kind' if entry.name == 'map' else entry.name.replace('_', '-')} {value}")
+    for entry in fields(Hyper):
+        value = getattr(config.hyper, entry.name)
+        if entry.name != "steps" and value != getattr(usual, entry.name):
+            words.append(f"--set {entry.name}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
+    return " ".join(words)
+
+
 def _number(text: str) -> int | float | None:
     if text.casefold() == "none":
         return None

@@ -2,7 +2,7 @@
 
 | file | holds |
 |---|---|
-| `config.json` | the `RunConfig` and its fingerprint |
+| `config.json`, `about.json` | the `RunConfig` and its fingerprint; versions and the machine |
 | `constraint.json`, `map/` | the constraint, if it was learned, and the map, where the method has one |
 | `metrics.csv`, `evaluations.csv`, `losses.csv` | a line per episode, per evaluation, per thousand steps |
 | `timing.csv` | steps and seconds: the one file that differs between two runs of one config |
@@ -21,9 +21,11 @@ import fcntl
 import io
 import json
 import os
+import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +43,13 @@ from cvflows.runs.config import RunConfig, fingerprint
 
 FORMAT, VERSION = "cvflows run", 1
 TABLES = ("metrics.csv", "evaluations.csv", "losses.csv")
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions and the machine, which a config does not say."""
+    versions = {name: version(name) for name in ("cvflows", "jax", "gymnasium", "mujoco")}
+    where = {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()}
+    return {**versions, **where}
 
 
 def _locks(file: IO[str]) -> bool:
@@ -66,6 +75,8 @@ class RunFolder:
             if held.fingerprint != config.fingerprint:
                 raise ArgumentError("out", f"a new folder ({self.path} holds another run)", held.fingerprint)
         self._write("config.json", {"format": FORMAT, "version": VERSION, **config.as_json()})
+        if not (self.path / "about.json").exists():
+            self._write("about.json", surroundings())
 
     def config(self) -> RunConfig:
         """The config, checked against its fingerprint."""

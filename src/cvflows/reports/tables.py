@@ -1,0 +1,197 @@
+"""The figures of a report, from records: groups, tables, curves, aggregates. Plain data, for any medium."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cvflows.errors import UnknownNameError
+from cvflows.reports.paper import reported
+from cvflows.reports.records import Loaded, Record, metric_of
+from cvflows.reports.stats import Estimate, aggregate, curve, improvement
+from cvflows.runs.config import as_command
+from cvflows.tasks.catalogue import TASKS
+from cvflows.tasks.catalogue import task as find_task
+
+POINTS = 100
+"""Of a curve of violations."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One method on one task over training: IQM of the seeds and its 95 % interval."""
+
+    task: str
+    method: str
+    step: list[float]
+    value: list[float]
+    low: list[float]
+    high: list[float]
+    seeds: int
+
+
+class Tables:
+    """What a report shows."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.records, self.notes = loaded.records, loaded.notes
+        known = list(TASKS)
+        self.tasks = sorted(loaded.names("task"), key=lambda name: known.index(name) if name in known else len(known))
+        self.methods = _ours_first(loaded.names("method"))
+
+    def group(self, task: str, method: str) -> list[Record]:
+        """The runs of one cell."""
+        return [record for record in self.records if record.key[:2] == (task, method)]
+
+    def cells(self, name: str) -> list[dict[str, Any]]:
+        """For every task and method: mean, spread over seeds, the paper's mean, and the difference.
+
+        `name` is return, training, final (violations in percent), magnitude or speed.
+        """
+        found = []
+        for task in self.tasks:
+            for method in self.methods:
+                values = np.array([_value(record, name) for record in self.group(task, method)])
+                values = values[np.isfinite(values)]
+                if not len(values):
+                    continue
+                paper = reported(name).get((task, method)) if name in ("return", "training", "final") else None
+                steps = {record.config.steps for record in self.group(task, method)}
+                found.append(
+                    {
+                        "task": task,
+                        "method": method,
+                        "seeds": len(values),
+                        "mean": float(values.mean()),
+                        "spread": float(values.std(ddof=1)) if len(values) > 1 else None,
+                        "steps": max(steps),
+                        "paper": paper.mean if paper else None,
+                        "paper_spread": paper.spread if paper else None,
+                        "difference": float(values.mean()) - paper.mean if paper else None,
+                        "counts": metric_of(task),
+                    }
+                )
+        return found
+
+    def curves(self, name: str) -> list[Curve]:
+        """Over training: `return` of the evaluations, or `violations` so far, in percent."""
+        found = []
+        for task in self.tasks:
+            for method in self.methods:
+                found_lines = (_line(record, name) for record in self.group(task, method))
+                lines = [line for line in found_lines if line is not None and len(line[0])]
+                if lines:
+                    found.append(_curve(task, method, lines))
+        return found
+
+    def normalised(self) -> dict[str, dict[str, np.ndarray]]:
+        """Final returns by method and task: 0 is the lowest mean of any method on the task, 1 the highest.
+
+        Only tasks that every method has been run on; none when fewer than two methods share one.
+        """
+        shared = [task for task in self.tasks if all(self.group(task, method) for method in self.methods)]
+        scores: dict[str, dict[str, np.ndarray]] = {method: {} for method in self.methods}
+        for task in shared if len(self.methods) > 1 else []:
+            returns = {m: np.array([record.last_return for record in self.group(task, m)]) for m in self.methods}
+            means = [float(np.mean(values)) for values in returns.values()]
+            if not np.isfinite(means).all():
+                continue
+            width = max(max(means) - min(means), 1e-9)
+            for method, values in returns.items():
+                scores[method][task] = (values - min(means)) / width
+        return scores if any(scores.values()) else {}
+
+    def aggregates(self) -> list[dict[str, Any]]:
+        """For every method, the IQM of normalised returns over tasks, and how often it beats the first method."""
+        scores = self.normalised()
+        found = []
+        for method, by_task in scores.items():
+            if not by_task:
+                continue
+            values = list(by_task.values())
+            row: dict[str, Any] = {"method": method, "iqm": aggregate(values)._asdict(), "tasks": len(values)}
+            if method != self.methods[0]:
+                first = [scores[self.methods[0]][task] for task in by_task]
+                row["beaten"] = improvement(first, values)._asdict()
+            found.append(row)
+        return found
+
+    def runs(self) -> list[dict[str, Any]]:
+        """What was run: per task and method, budget, seeds, versions and the command of the first seed."""
+        found = []
+        for task in self.tasks:
+            for method in self.methods:
+                some = self.group(task, method)
+                if not some:
+                    continue
+                about = some[0].about
+                versions = [f"{name} {about[name]}" for name in ("cvflows", "jax", "mujoco", "python") if name in about]
+                found.append(
+                    {
+                        "task": task,
+                        "method": method,
+                        "steps": sorted({record.config.steps for record in some}),
+                        "seeds": [record.config.seed for record in some],
+                        "complete": sum(record.final is not None for record in some),
+                        "command": _command(some[0]),
+                        "versions": ", ".join(versions),
+                        "seconds": sum(record.seconds for record in some),
+                    }
+                )
+        return found
+
+
+def _ours_first(names: list[str]) -> list[str]:
+    return sorted(names, key=lambda name: ("CVFlow" not in name, name != "SAC+CVFlow", name))
+
+
+def _command(record: Record) -> str:
+    try:
+        return as_command(record.config, find_task(record.config.task).family)
+    except UnknownNameError:
+        return "a task of your own"
+
+
+def _value(record: Record, name: str) -> float:
+    match name:
+        case "return":
+            return record.last_return
+        case "magnitude":
+            return record.magnitude
+        case "speed":
+            return record.speed
+    return record.violations(name)
+
+
+def _line(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    if name == "return":
+        if not record.evaluations:
+            return None
+        return record.evaluations["step"], record.evaluations["return"]
+    return record.violations_so_far() if record.episodes else None
+
+
+def _curve(task: str, method: str, lines: list[tuple[np.ndarray, np.ndarray]]) -> Curve:
+    """Seeds on common steps: as far as the shortest came."""
+    end = min(steps[-1] for steps, _ in lines)
+    longest = max(len(steps) for steps, _ in lines)
+    first = max(steps[0] for steps, _ in lines)
+    if end <= first:
+        steps = np.array([end])
+    elif longest <= POINTS:
+        steps = lines[0][0][(lines[0][0] <= end) & (lines[0][0] >= first)]
+    else:
+        steps = np.linspace(first, end, POINTS)
+    values = np.array([np.interp(steps, *line) for line in lines])
+    middle, low, high = curve(values)
+    step, value, bottom, top = (np.round(column, 4).tolist() for column in (steps, middle, low, high))
+    return Curve(task, method, step, value, bottom, top, len(lines))
+
+
+def words(estimate: Estimate | dict[str, float], digits: int = 2) -> str:
+    """0.91 [0.88, 0.94]."""
+    value, low, high = estimate.values() if isinstance(estimate, dict) else estimate
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" if math.isfinite(value) else ""
