@@ -11,7 +11,7 @@ unit: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
 unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 
-.PHONY: setup test test-extras lint types unit demo bench learning matrix clean
+.PHONY: setup test test-extras test-browser lint types unit demo bench learning matrix clean
 
 setup: $(READY)
 
@@ -33,13 +33,19 @@ types: $(READY)
 # What depends on rounding runs as users run it; the rest is compiled without optimisation, in half the time.
 unit: $(READY)
 	$(BIN)/pytest -n $(WORKERS) -m optimised
-	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(BIN)/pytest -n $(WORKERS) -m "not optimised and not extras"
+	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(BIN)/pytest -n $(WORKERS) -m "not optimised and not extras and not browser"
 
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray]"
 	$(BIN)/pytest -m extras
+
+# Debian's Chromium; elsewhere, any Chromium on the path.
+test-browser: $(READY)
+	command -v chromium > /dev/null || apt-get install -y -qq chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
+	$(BIN)/python -m pip install --quiet "playwright>=1.45"
+	$(BIN)/pytest -m browser
 
 demo: $(READY)
 	rm -rf demo

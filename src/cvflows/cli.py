@@ -369,9 +369,10 @@ def report(
     from cvflows.reports.plots import write_plots
     from cvflows.reports.records import load_runs
     from cvflows.reports.tables import Tables
+    from cvflows.runs.progress import find_runs
     from cvflows.terminal import count_progress, print_lines
 
-    with count_progress("reading runs", len(list(runs)) or 1) as tick:
+    with count_progress("reading runs", len(find_runs(runs))) as tick:
         tables = Tables(load_runs(runs, tick))
     figures = out.with_name(f"{out.stem}_figures")
     pictures: list[Any] = []

@@ -158,7 +158,7 @@ def _cell(cell: dict[str, Any] | None, digits: int) -> str:
     if cell is None:
         return ""
     spread = "" if cell["spread"] is None else f"± {cell['spread']:,.{digits}f}, "
-    small = f"<small>{spread}{cell['seeds']} × {cell['steps'] // 1000}k</small>"
+    small = f"<small>{spread}{cell['seeds']} × {cell['steps'] / 1000:g}k</small>"
     if cell["paper"] is not None:
         small += f"<small>paper {cell['paper']:,.{digits}f} ({cell['difference']:+,.{digits}f})</small>"
     return f"{cell['mean']:,.{digits}f}{small}"

@@ -168,9 +168,10 @@ def _value(record: Record, name: str) -> float:
 
 def _line(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     if name == "return":
-        if not record.evaluations:
-            return None
-        return record.evaluations["step"], record.evaluations["return"]
+        steps, returns = (record.evaluations.get(key, np.zeros(0)) for key in ("step", "return"))
+        if record.final is not None and (not len(steps) or steps[-1] < record.step):
+            steps, returns = np.append(steps, record.step), np.append(returns, record.last_return)
+        return steps, returns
     return record.violations_so_far() if record.episodes else None
 
 

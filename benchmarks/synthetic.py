@@ -1,0 +1,59 @@
+"""Run folders of made-up figures, to measure and test reports with; nothing was trained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_run(
+    folder: Path, name: str, method: str, seed: int, *, steps: int = 100_000, episodes: int = 500, complete: bool = True
+) -> Path:
+    """A run folder with smooth returns and fading violations."""
+    import cvflows as cv
+    from cvflows.runs.config import make_config
+    from cvflows.runs.store import RunFolder
+    from cvflows.runs.tally import Episode, summarise
+
+    rng = np.random.default_rng([seed, sum(map(ord, name + method))])
+    skill = 50 + sum(map(ord, method)) % 50
+    task, run = cv.task(name), RunFolder(folder)
+    config = make_config(task, method, steps=steps, seed=seed)
+    run.create(config)
+    done = steps if complete else steps // 2
+    ends = np.linspace(steps / episodes, steps, episodes).astype(int)
+    ends = ends[ends <= done]
+    progress = 1 - np.exp(-4 * ends / steps)
+    table = [
+        Episode(
+            step=int(end),
+            number=index,
+            reward=float(skill * share + rng.normal(0, 3)),
+            length=int(steps / episodes),
+            violations=int(rng.binomial(int(steps / episodes), 0.4 * (1 - share))),
+            violation=float(1 - share),
+        )
+        for index, (end, share) in enumerate(zip(ends, progress, strict=True))
+    ]
+    run.append("metrics.csv", [vars(episode) for episode in table])
+    rows: list[dict[str, Any]] = []
+    for step in range(5000, done + 1, 5000):
+        value = float(skill * (1 - np.exp(-4 * step / steps)) + rng.normal(0, 2))
+        rows.append({"step": step, **summarise([replace(table[-1], reward=value)])})
+    run.append("evaluations.csv", rows)
+    run.append("timing.csv", [{"step": done, "from": 0, "seconds": round(done / 300, 3)}])
+    if complete:
+        last = {"step": steps, **summarise([replace(table[-1], reward=float(skill + rng.normal(0, 2)))])}
+        figures = {"task": name, "method": method, "seed": seed, "steps": steps, "fingerprint": config.fingerprint}
+        run.finish({**figures, "training": summarise(table), "final": last, "violations_count": task.metric})
+    return folder
+
+
+def spoil(folder: Path) -> None:
+    """Cut a config off in the middle."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()))[:40])
