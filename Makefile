@@ -11,7 +11,7 @@ unit: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
 unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
 unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 
-.PHONY: setup test test-extras test-browser lint types unit demo bench learning matrix clean
+.PHONY: setup test test-extras test-browser lint types unit demo bench learning matrix suite-quick clean
 
 setup: $(READY)
 
@@ -55,6 +55,11 @@ demo: $(READY)
 	$(BIN)/cvflows train R+L2 --map demo/map --steps 20000 --out demo/run
 	$(BIN)/cvflows evaluate demo/run --episodes 20 --video demo/reacher.gif
 	@echo "sets: demo/*.png   density: demo/map/map.png   curves: demo/run/curves.png   film: demo/reacher.gif"
+
+# A grid of two dozen short runs, and its report.
+suite-quick: $(READY)
+	$(BIN)/cvflows suite suites/quick.toml --out runs/quick
+	$(BIN)/cvflows report runs/quick --out docs/example-report/report.html --title "cvflows: a quick grid"
 
 learning: $(READY)
 	CVFLOWS_JOURNAL=results/learning.jsonl $(BIN)/python -m benchmarks.learning

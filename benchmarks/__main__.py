@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-APART = {"harness", "turns", "__main__", "learning", "learning_figures", "matrix"}
+APART = {"harness", "turns", "__main__", "learning", "learning_figures", "matrix", "synthetic"}
 
 
 def main() -> int:

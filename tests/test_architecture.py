@@ -16,7 +16,8 @@ MAY_IMPORT = {
     "runs": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks"},
     "reports": {"errors", "constraints", "maps", "agents", "envs", "tasks", "runs"},
     "terminal": set(),
-    "cli": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
+    "commands": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
+    "cli": {"commands", "errors"},
 }
 HEAVY = {"ray", "torch", "stable_baselines3", "sbx", "cvxpy", "wandb", "onnx", "pickle", "cloudpickle", "dill"}
 MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}, "runs/board.py": {"wandb"}, "runs/launch.py": {"ray"}}

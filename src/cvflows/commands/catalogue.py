@@ -1,0 +1,87 @@
+"""What there is: tasks, methods, and pictures of the sets."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import tyro
+
+from cvflows.commands.output import print_json
+
+
+def tasks(json: bool = False) -> None:
+    """List the benchmark tasks.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.tasks.catalogue import TASKS
+    from cvflows.tasks.registration import gymnasium_id
+
+    rows = [
+        {
+            "task": task.name,
+            "environment": task.environment,
+            "gymnasium_id": gymnasium_id(task.name),
+            "constraint": task.words,
+            "formula": task.formula,
+            "on": "actions" if task.limits is None else "states",
+            "action_dim": task.action_dim,
+            "convex": task.convex,
+            "star_shaped": task.star_shaped,
+            "contexts": "states of a random policy" if task.distribution is None else str(task.distribution),
+            "feasible_share": task.share,
+            "violations": task.metric,
+            "in_paper": task.in_paper,
+        }
+        for task in TASKS.values()
+    ]
+    if json:
+        return print_json({"tasks": rows})
+    from cvflows.terminal import print_tasks
+
+    print_tasks(rows)
+    return None
+
+
+def methods(json: bool = False) -> None:
+    """List the methods.
+
+    Args:
+        json: Print one JSON object instead of a table.
+    """
+    from dataclasses import asdict
+
+    from cvflows.agents.methods import METHODS
+
+    rows = [asdict(method) for method in METHODS.values()]
+    if json:
+        return print_json({"methods": rows})
+    from cvflows.terminal import print_methods
+
+    print_methods(rows)
+    return None
+
+
+def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: int = 0, json: bool = False) -> None:
+    """Draw the allowed actions of a task and where forbidden ones are projected.
+
+    Args:
+        task: Name of the task, as `cvflows tasks` lists it.
+        out: Folder for the picture.
+        seed: Seed of the contexts and actions drawn.
+        json: Print one JSON object instead of a line.
+    """
+    from cvflows.tasks.catalogue import task as find_task
+
+    found = find_task(task)
+    from cvflows.reports.figures import draw_task
+
+    drawn = draw_task(found, out / f"{found.name}.png", seed=seed)
+    if json:
+        return print_json(drawn)
+    print(f"{drawn['picture']}: {drawn['panels']} panel(s) of {found.name}, {drawn['projected']} actions projected")
+    if "missing" in drawn:
+        print(f"cvflows: {drawn['missing']}", file=sys.stderr)
+    return None

@@ -1,0 +1,156 @@
+"""Many runs: grids, a view of them, reports."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from cvflows.commands.output import print_json
+from cvflows.errors import ArgumentError
+
+
+def suite(
+    grid: tyro.conf.Positional[Path | None] = None,
+    tasks: tuple[str, ...] | None = None,
+    methods: tuple[str, ...] | None = None,
+    seeds: int | None = None,
+    seed_list: tuple[int, ...] | None = None,
+    steps: int | None = None,
+    launcher: Literal["local", "ray"] = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    retries: int = 3,
+    out: Path = Path("runs"),
+    json: bool = False,
+) -> None:
+    """Train every task × method × seed of a grid; run the same command again to go on with what was cut off.
+
+    Args:
+        grid: TOML file with tasks, methods, seeds, steps and more; what follows replaces what it says.
+        tasks: Names of tasks.
+        methods: Names of methods.
+        seeds: How many seeds, counted from 0.
+        seed_list: Which seeds, instead.
+        steps: Environment steps of every run, by default those of the preset.
+        launcher: Processes of this machine, or a Ray cluster (extra `ray`).
+        workers: Processes side by side on this machine, by default one per core.
+        address: Of a Ray cluster; `auto` finds the one this machine belongs to, without it a local one is started.
+        retries: How often Ray starts a run again whose node was lost.
+        out: Folder of the runs, TASK/METHOD/SEED below it; for a cluster, one that all nodes share.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.runs.grid import Grid
+    from cvflows.runs.launch import Local, Ray
+    from cvflows.runs.suite import Suite
+    from cvflows.terminal import live_runs, print_runs
+
+    settings = {} if grid is None else Grid.read(grid)
+    given = {"tasks": tasks, "methods": methods, "seeds": seed_list or seeds, "steps": steps}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    for name in ("tasks", "methods"):
+        if not settings.get(name):
+            raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
+    whole = Suite(Grid(**settings), out)
+    with live_runs() as draw:
+        how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
+        try:
+            figures = whole.run(how, lambda suite: draw(suite.statuses.values(), suite.preparing))
+        except KeyboardInterrupt:
+            figures = whole.summary() | {"interrupted": True}
+    if json:
+        print_json(figures)
+    else:
+        print_runs(whole.statuses.values())
+        for name, problem in figures["failures"].items():
+            print(f"cvflows: {name}: {problem}", file=sys.stderr)
+        if "interrupted" in figures:
+            print("cvflows: interrupted; the same command goes on from the last checkpoints", file=sys.stderr)
+    if figures["failures"] or "interrupted" in figures:
+        raise SystemExit(130 if "interrupted" in figures else 1)
+
+
+def watch(
+    runs: tyro.conf.Positional[tuple[Path, ...]], every: float = 2.0, once: bool = False, json: bool = False
+) -> None:
+    """Watch runs, wherever they are being trained, until all are complete.
+
+    Args:
+        runs: Folders of runs, or folders above them.
+        every: Seconds between looks.
+        once: Look once.
+        json: Print one JSON object and leave.
+    """
+    import time
+
+    from cvflows.runs.progress import dump, find_runs, read_status
+    from cvflows.terminal import live_runs, print_runs
+
+    def look() -> list[Any]:
+        found = find_runs(runs)
+        if not found:
+            raise ArgumentError("runs", "folders with runs in them", " ".join(map(str, runs)))
+        return [read_status(folder) for folder in found]
+
+    statuses = look()
+    if json:
+        return print(dump(statuses))
+    if not once:
+        with live_runs() as draw:
+            while any(status.state in ("running", "cut off") for status in statuses):
+                draw(statuses)
+                time.sleep(every)
+                statuses = look()
+    print_runs(statuses)
+    return None
+
+
+def report(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
+    title: str = "Training report",
+    maps: bool = True,
+    json: bool = False,
+) -> None:
+    """Make one self-contained page from runs, and its figures as PNG and PDF beside it.
+
+    Args:
+        runs: Folders of runs, or folders above them.
+        out: The page.
+        title: Its heading.
+        maps: Draw the map of every task, which takes some seconds each.
+        json: Print one JSON object with every figure instead of a line.
+    """
+    from cvflows.reports.gallery import map_pictures
+    from cvflows.reports.page import write_page
+    from cvflows.reports.plots import write_plots
+    from cvflows.reports.records import load_runs
+    from cvflows.reports.tables import Tables
+    from cvflows.runs.progress import find_runs
+    from cvflows.terminal import count_progress, print_lines
+
+    with count_progress("reading runs", len(find_runs(runs))) as tick:
+        tables = Tables(load_runs(runs, tick))
+    figures = out.with_name(f"{out.stem}_figures")
+    pictures: list[Any] = []
+    if maps:
+        with count_progress("drawing maps", len(tables.tasks)) as tick:
+            pictures, notes = map_pictures(tables, figures, tick)
+        tables.notes += notes
+    page, plots = write_page(tables, out, title=title, maps=pictures), write_plots(tables, figures)
+    if json:
+        names = ("return", "training", "final", "magnitude", "speed")
+        return print_json(
+            {
+                "page": str(page),
+                "figures": [str(path) for path in plots],
+                "tables": {name: tables.cells(name) for name in names},
+                "aggregates": tables.aggregates(),
+                "runs": tables.runs(),
+                "notes": tables.notes,
+            }
+        )
+    print_lines([f"{page} ({page.stat().st_size / 1e6:.1f} MB), figures in {figures}"], tables.notes)
+    return None
