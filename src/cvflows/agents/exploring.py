@@ -24,10 +24,10 @@ class Exploration:
         """Forget the noise of one environment."""
         self._fresh[index] = True
 
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """The next noise of every environment, (environments, dim)."""
+    def draw(self, rng: np.random.Generator, *, white: bool = False) -> np.ndarray:
+        """The next noise of every environment, (environments, dim); `white` for once leaves the last one away."""
         drawn = rng.standard_normal(self._noise.shape, np.float32)
-        if self._keep:
+        if self._keep and not white:
             going_on = self._keep * self._noise + self._new * drawn
             drawn = np.where(self._fresh[:, None], drawn, going_on)
             self._fresh[:] = False

@@ -135,7 +135,8 @@ class Trainer:
         """One step in every environment; the updates that are due run beside it."""
         before, warm = self.observations, self.step >= self.config.hyper.learning_starts
         size = self.task.observation_dim
-        noise = self.exploration.draw(self.rng)
+        stochastic = warm and self.method.rule == "sac"  # whose density is that of independent draws
+        noise = self.exploration.draw(self.rng, white=stochastic)
         acted = (self.learner.act if warm else self.learner.act_randomly)(before, noise)
         chosen = guard(self.task, before[:, :size], acted)
         self._update()

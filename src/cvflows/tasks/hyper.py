@@ -79,7 +79,13 @@ TUNED: dict[str, dict[str, dict[str, float | int | tuple[int, ...]]]] = {
     "Reacher": {"sac": {**_ARM, "learning_rate": 1e-3}, "td3": {**_ARM, "batch": 256, "train_every": 8}},
     "Space-Arena": {"sac": {"reward_scale": 0.01}, "td3": _CARRIED},
     "Space-Corridor": {
-        "sac": {"reward_scale": 0.1, "rate_left": 0.1, "standardise": True},
+        "sac": {
+            "reward_scale": 0.1,
+            "rate_left": 0.1,
+            "standardise": True,
+            "noise_correlation": 0.95,
+            "learning_starts": 10_000,
+        },
         "td3": {**_CARRIED, "learning_starts": 10_000},
     },
 }
