@@ -19,8 +19,27 @@ MAY_IMPORT = {
     "commands": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
     "cli": {"commands", "errors"},
 }
-HEAVY = {"ray", "torch", "stable_baselines3", "sbx", "cvxpy", "wandb", "onnx", "pickle", "cloudpickle", "dill"}
-MAY_NEED_AN_EXTRA = {"constraints/solver.py": {"cvxpy"}, "runs/board.py": {"wandb"}, "runs/launch.py": {"ray"}}
+HEAVY = {
+    "ray",
+    "fsspec",
+    "plotly",
+    "torch",
+    "stable_baselines3",
+    "sbx",
+    "cvxpy",
+    "wandb",
+    "onnx",
+    "pickle",
+    "cloudpickle",
+    "dill",
+}
+MAY_NEED_AN_EXTRA = {
+    "constraints/solver.py": {"cvxpy"},
+    "runs/board.py": {"wandb"},
+    "runs/launch.py": {"ray"},
+    "runs/mirror.py": {"fsspec"},
+    "reports/page.py": {"plotly"},
+}
 FILES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if not path.name.startswith("__"))
 
 

@@ -1,15 +1,20 @@
-"""A Ray cluster of two nodes loses one: its runs end on the other, as if nothing had happened."""
+"""Machines that vanish: their runs end on another, as if nothing had happened."""
 
 import os
+import shutil
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
-from cvflows.runs.grid import Grid
+from cvflows.errors import ArgumentError
+from cvflows.runs.grid import Grid, jobs_of
 from cvflows.runs.launch import Local, Ray
+from cvflows.runs.mirror import Mirror
 from cvflows.runs.store import RunFolder
 from cvflows.runs.suite import Suite
+from cvflows.runs.worker import work
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 SMALL = {"hidden": (16, 16), "batch": 32, "learning_starts": 100}
@@ -63,3 +68,31 @@ def test_runs_of_a_lost_node_end_on_the_other(cluster, tmp_path):
     alone.run(Local(os.cpu_count()))
     for one, other in zip(folders, [job.folder for job in alone.jobs], strict=True):
         assert tables(one) == tables(other)
+
+
+def test_runs_go_on_from_an_object_store(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec", reason="pip install 'cvflows[ray]'")
+    store = (tmp_path / "store").as_uri()
+    grid = replace(GRID, methods=("DPre+",), steps=800)
+
+    def job(out, mirror=store):
+        return jobs_of(grid, tmp_path / out, mirror)[-1]
+
+    def stop(self, folder, place):
+        push(self, folder, place)
+        if RunFolder(folder).has_checkpoint():
+            raise KeyboardInterrupt
+
+    push = Mirror.push
+    with monkeypatch.context() as patched:
+        patched.setattr(Mirror, "push", stop)
+        with pytest.raises(KeyboardInterrupt):
+            work("run", job("first").data)
+    shutil.rmtree(tmp_path / "first")  # the machine is gone
+    work("run", job("second").data, tmp_path / "scratch")
+    assert not (tmp_path / "second").exists()
+    assert Suite(grid, tmp_path / "second", store).summary()["states"] == {"complete": 1}
+    work("run", job("alone", None).data)
+    assert tables(job("second").folder) == tables(job("alone").folder)
+    with pytest.raises(ArgumentError, match="`mirror`: expected the address of an object store"):
+        Mirror("nowhere://bucket")

@@ -24,6 +24,7 @@ def suite(
     address: str | None = None,
     retries: int = 3,
     out: Path = Path("runs"),
+    mirror: str | None = None,
     json: bool = False,
 ) -> None:
     """Train every task × method × seed of a grid; run the same command again to go on with what was cut off.
@@ -40,6 +41,7 @@ def suite(
         address: Of a Ray cluster; `auto` finds the one this machine belongs to, without it a local one is started.
         retries: How often Ray starts a run again whose node was lost.
         out: Folder of the runs, TASK/METHOD/SEED below it; for a cluster, one that all nodes share.
+        mirror: Address of an object store, as s3://bucket/path, that runs are copied to and gone on from.
         json: Print one JSON object instead of a table.
     """
     from cvflows.runs.grid import Grid
@@ -53,7 +55,7 @@ def suite(
     for name in ("tasks", "methods"):
         if not settings.get(name):
             raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
-    whole = Suite(Grid(**settings), out)
+    whole = Suite(Grid(**settings), out, mirror)
     with live_runs() as draw:
         how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
         try:

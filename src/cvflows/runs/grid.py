@@ -102,25 +102,28 @@ def map_folder(shared: Path, chosen: Method) -> Path:
     return shared / (chosen.map if chosen.fitted_to == "violation" else f"{chosen.map}-{chosen.fitted_to}").casefold()
 
 
-def jobs_of(grid: Grid, out: Path) -> list[Job]:
-    """Preparations first, each task's once, then the runs."""
+def jobs_of(grid: Grid, out: Path, mirror: str | None = None) -> list[Job]:
+    """Preparations first, each task's once, then the runs; all copied to a `mirror`, if there is one."""
     runs = [_run(config, out) for config in grid.configs()]
     first: dict[str, Job] = {}
     for config in grid.configs():
         chosen, limited = method_of(config), find_task(config.task).limits is not None
         if chosen.decoder == "map" or limited:
-            folder = out / SHARED / config.task
-            data: dict[str, Any] = {"task": config.task, "form": config.form, "folder": str(folder), "methods": []}
-            job = first.setdefault(config.task, Job("prepare", f"{config.task} shared", folder, data))
+            place = f"{SHARED}/{config.task}"
+            data: dict[str, Any] = {"task": config.task, "form": config.form, "place": place, "methods": []}
+            job = first.setdefault(config.task, Job("prepare", f"{config.task} shared", out / place, data))
             if chosen.decoder == "map" and chosen.name not in job.data["methods"]:
                 job.data["methods"].append(chosen.name)
-    return [*first.values(), *(_after(job, first) for job in runs)]
+    jobs = [*first.values(), *(_after(job, first) for job in runs)]
+    for job in jobs:
+        job.data.update(out=str(out), mirror=mirror)
+    return jobs
 
 
 def _run(config: RunConfig, out: Path) -> Job:
-    folder = out / config.task / config.method / str(config.seed)
-    data = {"config": config.as_json(), "folder": str(folder), "shared": str(out / SHARED / config.task)}
-    return Job("run", f"{config.task} {config.method} {config.seed}", folder, data)
+    place = f"{config.task}/{config.method}/{config.seed}"
+    data = {"config": config.as_json(), "place": place, "shared": f"{SHARED}/{config.task}"}
+    return Job("run", f"{config.task} {config.method} {config.seed}", out / place, data)
 
 
 def _after(job: Job, first: Mapping[str, Job]) -> Job:

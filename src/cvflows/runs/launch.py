@@ -6,10 +6,12 @@ launcher need not remember anything.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -78,7 +80,7 @@ class Local:
 
 
 class Ray:
-    """Tasks of a Ray cluster. `out` must be a folder that all nodes share."""
+    """Tasks of a Ray cluster. `out` must be a folder that all nodes share, or there must be a mirror."""
 
     def __init__(self, address: str | None = None, cpus: float = 1.0, retries: int = 3) -> None:
         try:
@@ -129,10 +131,12 @@ def _on_ray(job: dict[str, Any], log: str, _: Any) -> str | None:
 
     from cvflows.runs.worker import work
 
+    scratch = Path(tempfile.gettempdir()) / "cvflows" / hashlib.sha256(job["data"]["out"].encode()).hexdigest()[:12]
     try:
-        work(job["kind"], job["data"])
+        work(job["kind"], job["data"], scratch)
     except Exception as error:
-        Path(log).write_text(traceback.format_exc())
+        if Path(log).parent.exists():
+            Path(log).write_text(traceback.format_exc())
         return f"{type(error).__name__}: {error}"
     return None
 

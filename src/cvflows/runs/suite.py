@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from cvflows.runs.grid import Grid, Job, jobs_of
 from cvflows.runs.launch import Ended
+from cvflows.runs.mirror import Mirror
 from cvflows.runs.progress import Status, read_status, summary
 from cvflows.runs.store import RunFolder
 
@@ -30,20 +31,23 @@ class Launcher(Protocol):
 class Suite:
     """A grid in a folder.
 
-    What is complete is skipped, what was cut off goes on. A run that fails does not stop the others.
+    What is complete is skipped, what was cut off goes on. A run that fails does not stop the others. With a `mirror`,
+    the address of an object store, machines need share no folder.
     """
 
     grid: Grid
     out: Path
+    mirror: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, Status] = field(default_factory=dict)
     preparing: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.out = self.out.resolve()
-        self.jobs = jobs_of(self.grid, self.out)
+        self.jobs = jobs_of(self.grid, self.out, self.mirror)
         for job in self.jobs:
             if job.kind == "run":
+                self._fetch(job)
                 self.statuses[job.name] = self._look(job)
 
     def run(self, launcher: Launcher, tick: Callable[[Suite], None] | None = None) -> dict[str, Any]:
@@ -60,6 +64,7 @@ class Suite:
             if problem is not None:
                 self.failures[job.name] = problem
             if job.kind == "run":
+                self._fetch(job)
                 self.statuses[job.name] = self._look(job)
 
         def look() -> None:
@@ -80,6 +85,11 @@ class Suite:
         """Counts of states, and what failed."""
         states = summary(self.statuses.values())
         return {"out": str(self.out), "runs": len(self.statuses), "states": states, "failures": self.failures}
+
+    def _fetch(self, job: Job) -> None:
+        """From the mirror, what a report needs of a run that another machine may have trained."""
+        if self.mirror is not None and not (job.folder / "final.json").exists():
+            Mirror(self.mirror).pull(job.folder, job.folder.relative_to(self.out).as_posix(), light=True)
 
     def _look(self, job: Job) -> Status:
         """Where a run stands; one that has no folder waits."""

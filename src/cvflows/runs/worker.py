@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from cvflows.runs.agent import fit_for
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.fitting import save_report
 from cvflows.runs.grid import map_folder
+from cvflows.runs.mirror import Mirror
 from cvflows.runs.session import begin, complete, resume
 from cvflows.runs.store import RunFolder
+from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
@@ -31,12 +33,24 @@ LOCK_SECONDS = 60.0
 """How long to wait for a run that another process still holds: it may be dying."""
 
 
-def work(kind: str, data: Mapping[str, Any]) -> None:
-    """Do a job of `grid.jobs_of`."""
+def work(kind: str, data: Mapping[str, Any], scratch: Path | None = None) -> None:
+    """Do a job of `grid.jobs_of`; with a mirror, in `scratch` instead of `out`, which may be another machine's."""
+    mirror = Mirror(data["mirror"]) if data.get("mirror") else None
+    root = Path(data["out"]) if mirror is None or scratch is None else scratch
+    place, shared = data["place"], data.get("shared", data["place"])
+    if mirror is not None:
+        for needed in dict.fromkeys((place, shared)):
+            mirror.pull(root / needed, needed)
+
+    def push() -> None:
+        if mirror is not None:
+            mirror.push(root / place, place)
+
     if kind == "prepare":
-        prepare(data["task"], data["form"], data["methods"], Path(data["folder"]))
+        prepare(data["task"], data["form"], data["methods"], root / place)
+        push()
     else:
-        run(RunConfig.from_json(data["config"]), Path(data["folder"]), Path(data["shared"]))
+        run(RunConfig.from_json(data["config"]), root / place, root / shared, push)
 
 
 def prepare(name: str, form: str, methods: list[str], folder: Path) -> None:
@@ -68,8 +82,8 @@ def shared_task(name: str, form: str, folder: Path, *, learn: bool = False) -> T
     return task.with_constraint(constraint, None)
 
 
-def run(config: RunConfig, folder: Path, shared: Path) -> None:
-    """Begin a run, or go on with it, to its end."""
+def run(config: RunConfig, folder: Path, shared: Path, push: Callable[[], None]) -> None:
+    """Begin a run, or go on with it, to its end; `push` is called when it was saved."""
     task, held = shared_task(config.task, config.form, shared), RunFolder(folder)
     with held.locked(LOCK_SECONDS):
         if held.has_checkpoint():
@@ -78,7 +92,16 @@ def run(config: RunConfig, folder: Path, shared: Path) -> None:
             chosen = method_of(config)
             source = map_folder(shared, chosen) if chosen.decoder == "map" else None
             trainer = begin(task, config, folder, map_folder=source)
-        complete(trainer)
+        pushed = trainer.saved
+
+        def tick(trainer: Trainer) -> None:
+            nonlocal pushed
+            if trainer.saved > pushed:
+                pushed = trainer.saved
+                push()
+
+        complete(trainer, tick)
+        push()
 
 
 if __name__ == "__main__":

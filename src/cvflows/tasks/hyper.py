@@ -20,8 +20,8 @@ class Hyper:
     `reward_scale` multiplies rewards for learning; `target_entropy` is what SAC's temperature aims at, None: -d;
     `standardise` makes networks see observations relative to their mean and spread before learning starts.
     `learning_rate` falls linearly to `rate_left` of it over the run.
-    `noise` is what deterministic policies explore with, `noise_correlation` how much of any noise stays from one step
-    to the next; `frank_wolfe_rate` is the step of NFW.
+    `noise` is what deterministic policies explore with; `noise_correlation` how much of it, and of the noise of random
+    steps before learning, stays from one step to the next. `frank_wolfe_rate` is the step of NFW.
     """
 
     steps: int = 1_000_000
