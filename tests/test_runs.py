@@ -222,6 +222,8 @@ def test_settings_are_checked(ball):
         config_of(ball, overrides={"learning_rat": 1})
     with pytest.raises(LookupError, match=r"did you mean 'SAC\+CVFlow'"):
         config_of(ball, method="SAC+CVFlows")
+    with pytest.raises(ValueError, match="`learning_starts`: expected ≥ 30 steps to standardise by, got 20"):
+        config_of(ball, overrides={"standardise": True, "learning_starts": 20})
     with pytest.raises(ValueError, match="name=number"):
         parse_overrides(["batch=many"])
     paper = make_config(cv.task("R+L2"), "sac+cvflow", preset="paper")

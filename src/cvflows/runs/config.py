@@ -14,6 +14,9 @@ from cvflows.errors import ArgumentError, UnknownNameError, dimension
 from cvflows.tasks.base import Task
 from cvflows.tasks.hyper import Hyper, tuned
 
+FEWEST = 30
+"""Observations that a mean and a spread are taken from."""
+
 
 @dataclass(frozen=True)
 class RunConfig:
@@ -51,6 +54,8 @@ class RunConfig:
         ):
             dimension(name, getattr(self, name))
         dimension("seed", self.seed, least=0)
+        if self.hyper.standardise and self.hyper.learning_starts < FEWEST:
+            raise ArgumentError("learning_starts", f"≥ {FEWEST} steps to standardise by", self.hyper.learning_starts)
         method_of(self)
 
     @property
