@@ -27,11 +27,11 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium():
-    api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    from playwright.sync_api import sync_playwright
+
     path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium here")
-    with api.sync_playwright() as playwright:
+    assert path is not None, "no Chromium on the path: `make test-browser` installs Debian's"
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
         yield browser
         browser.close()

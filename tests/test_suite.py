@@ -12,6 +12,7 @@ import pytest
 from cvflows.cli import main
 from cvflows.errors import ArgumentError, StoreError, UnknownNameError
 from cvflows.runs.grid import Grid, jobs_of
+from cvflows.runs.launch import Local
 from cvflows.runs.progress import find_runs, read_status
 from cvflows.runs.store import RunFolder
 
@@ -75,6 +76,8 @@ def test_bad_files_are_refused(tmp_path, capsys):
     assert main(["suite", str(tmp_path / "none.toml")]) == 2
     assert main(["suite", "--methods", "SAC"]) == 2
     assert main(["watch", str(tmp_path)]) == 2
+    with pytest.raises(ArgumentError, match="`workers`: expected a whole number ≥ 1, got 0"):
+        Local(0)
     said = capsys.readouterr().err
     assert "cannot be read" in said
     assert "`tasks`: expected at least one name" in said

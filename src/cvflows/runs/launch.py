@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, dimension
 from cvflows.runs.grid import Job
 
 Ended = Callable[[Job, str | None], None]
@@ -35,18 +35,16 @@ class Local:
     """Single-threaded processes side by side: two of one thread each are faster than one of two."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or os.cpu_count() or 1
-        if self.workers < 1:
-            raise ArgumentError("workers", "at least 1", workers)
+        self.workers = dimension("workers", (os.cpu_count() or 1) if workers is None else workers)
         self.running: dict[str, tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = {}
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
         """Do the jobs; `tick` is called a few times a second. When interrupted, stops those that run."""
         logs.mkdir(parents=True, exist_ok=True)
-        left, over = list(jobs), {job.name for job in jobs}
+        left, pending = list(jobs), {job.name for job in jobs}
         try:
             while left or self.running:
-                ready = [job for job in left if job.needs not in over]
+                ready = [job for job in left if job.needs not in pending]
                 for job in ready[: self.workers - len(self.running)]:
                     left.remove(job)
                     self._start(job, logs)
@@ -54,7 +52,7 @@ class Local:
                     if process.poll() is not None:
                         log.close()
                         del self.running[job.name]
-                        over.discard(job.name)
+                        pending.discard(job.name)
                         ended(job, last_line(logs, job) if process.returncode else None)
                 tick()
                 time.sleep(PAUSE)
@@ -88,7 +86,6 @@ class Ray:
         except ImportError:
             raise ArgumentError("launcher", "local, or ray with `pip install 'cvflows[ray]'`", "ray") from None
         self.ray, self.address, self.cpus, self.retries = ray, address, cpus, retries
-        self.running: dict[str, Any] = {}
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
         """Do the jobs. A job whose node dies is started again elsewhere, up to `retries` times."""
