@@ -31,7 +31,8 @@ def train(method: str, name: str) -> Advance:
     task = cv.task(name)
     map_ = None
     if METHODS[method].decoder == "map":
-        options = {"base": "uniform"} if METHODS[method].fitted_to == "samples" else {"splines": False}
+        samples = METHODS[method].fitted_to == "samples"
+        options: dict[str, Any] = {"base": "uniform", "width": 64} if samples else {"splines": False}
         map_ = cv.make_map(METHODS[method].map, task.constraint, task.contexts, **options)
     changes = {"hidden": HIDDEN, "batch": BATCH, "learning_starts": WARM, "train_every": 1}
     config = make_config(task, method, overrides=changes, evaluate_every=10**9)

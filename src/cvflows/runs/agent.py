@@ -150,7 +150,8 @@ def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = Non
 def fit_for(method: Method, task: Task, fit_config: FitConfig, **options: Any) -> FitReport:
     """The map that a method needs, fitted as it fits maps."""
     if method.fitted_to == "samples":
-        return fit_task_to_samples(task, method.map, fit_config, base="uniform", **options)
+        options = {"base": "uniform", "width": 64, **options}
+        return fit_task_to_samples(task, method.map, fit_config, **options)
     return fit_task(task, method.map, fit_config, **options)
 
 
