@@ -53,6 +53,23 @@ def write_run(
     return folder
 
 
+def write_map(out: Path, name: str) -> None:
+    """The map that the runs of a suite in `out` share on a task, as it is before any fit."""
+    import cvflows as cv
+    from cvflows.agents.methods import METHODS
+    from cvflows.maps.fit import Fitted
+    from cvflows.maps.kinds import kind_for
+    from cvflows.maps.quality import measure
+    from cvflows.runs.fitting import FitReport, save_report
+    from cvflows.runs.grid import SHARED, map_folder
+
+    task = cv.task(name)
+    kind = kind_for(task.constraint)
+    map_ = cv.make_map("auto", task.constraint, task.contexts)
+    report = FitReport(name, kind, Fitted(map_, np.zeros(0), (), 0.0, 0.0), measure(map_, task.contexts), 0.0, 0)
+    save_report(report, map_folder(out / SHARED / name, METHODS["SAC+CVFlow"]))
+
+
 def spoil(folder: Path) -> None:
     """Cut a config off in the middle."""
     path = folder / "config.json"

@@ -150,6 +150,7 @@ def report(
                 "figures": [str(path) for path in plots],
                 "tables": {name: tables.cells(name) for name in names},
                 "aggregates": tables.aggregates(),
+                "maps": pictures,
                 "runs": tables.runs(),
                 "notes": tables.notes,
             }
