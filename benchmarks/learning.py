@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.harness import Bar, main, run_parts
-from benchmarks.learning_figures import draw_curves, draw_violations, write_csv
+from benchmarks.learning_figures import draw_curves, draw_violations, lines_of, summary, write_csv
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -99,7 +97,7 @@ def run(quick: bool) -> dict[str, Any]:
 
 def report(runs: list[dict[str, Any]]) -> None:
     """The table and pictures that the repository keeps."""
-    write_csv(runs, ROOT / "results" / "learning.csv")
+    write_csv(lines_of(runs), ROOT / "results" / "learning.csv")
     images = ROOT / "docs" / "images"
     usual = [run for run in runs if run["entropy"] is None and run["method"] not in OTHERS]
     series: dict[str, Any] = {
@@ -136,19 +134,8 @@ def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Per task and method: mean and worst return, violations of training, steps per second."""
-    lines = ["| task | method | steps | seeds | return | worst seed | CV % | left % | steps/s |", "|---" * 9 + "|"]
-    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for run in report["runs"]:
-        groups.setdefault((run["task"], run["method"], run["entropy"] or ""), []).append(run)
-    for (name, *words), some in groups.items():
-        returns = [run["final"]["return"] for run in some]
-        cv, left = (max(run["training"][key] for run in some) for key in ("cv_percent", "left_percent"))
-        speed = np.median([run["steps_per_second"] for run in some])
-        cells = [name, " ".join(words).strip(), f"{some[0]['steps']:,}", str(len(some))]
-        cells += [f"{np.mean(returns):.2f}", f"{min(returns):.2f}", f"{cv:.3f}", f"{left:.2f}", f"{speed:.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Means and worst seeds."""
+    return summary(lines_of(report["runs"]))
 
 
 if __name__ == "__main__":

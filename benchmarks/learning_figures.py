@@ -13,20 +13,42 @@ COLOURS = ("#1f4e79", "#c8553d", "#5b8c5a", "#b08900", "#7a5195", "#4a4e57")
 Runs = list[dict[str, Any]]
 
 
-def write_csv(runs: Runs, path: Path) -> None:
+def lines_of(runs: Runs) -> list[dict[str, str]]:
     """One line per run, with the command that repeats it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, str]] = []
     for run in sorted(runs, key=lambda run: (run["task"], run["method"], run["entropy"] or "", run["seed"])):
-        line = {name: run[name] for name in ("task", "method", "entropy", "steps", "seed")}
+        line = {name: str(run[name] or "") for name in ("task", "method", "entropy")}
+        line |= {name: str(run[name]) for name in ("steps", "seed")}
         line |= {name: f"{run['final'][name]:.3f}" for name in ("return", "return_std")}
         for name in ("cv_percent", "left_percent"):
             line |= {f"{name}_{part}": f"{run[part][name]:.4f}" for part in ("training", "final")}
-        lines.append({**line, "steps_per_second": run["steps_per_second"], "command": run["command"]})
+        lines.append({**line, "steps_per_second": str(run["steps_per_second"]), "command": run["command"]})
+    return lines
+
+
+def write_csv(lines: Sequence[dict[str, str]], path: Path) -> None:
+    """A table for machines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
+
+
+def summary(lines: Sequence[dict[str, str]]) -> str:
+    """Per task and method: mean and worst return, violations of training."""
+    table = ["| task | method | steps | seeds | return | worst seed | CV % | left % |", "|---" * 8 + "|"]
+    groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for line in lines:
+        groups.setdefault(tuple(line[name] for name in ("task", "method", "entropy")), []).append(line)
+    for (task, *words), some in groups.items():
+        returns, cv, left = (
+            [float(line[name]) for line in some] for name in ("return", "cv_percent_training", "left_percent_training")
+        )
+        cells = [task, " ".join(words).strip(), f"{int(some[0]['steps']):,}", str(len(some))]
+        cells += [f"{np.mean(returns):.1f}", f"{min(returns):.1f}", f"{np.mean(cv):.2f}", f"{np.mean(left):.2f}"]
+        table.append(f"| {' | '.join(cells)} |")
+    return "\n".join(table)
 
 
 def draw_curves(runs: Runs, series: dict[str, Any], path: Path, columns: int = 3) -> None:
