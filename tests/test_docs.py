@@ -1,9 +1,11 @@
 """What the documents say is true: their Python runs, their commands exist, the README stays short."""
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
+from benchmarks.learning_figures import summary
 
 from cvflows.cli import COMMANDS
 
@@ -47,3 +49,9 @@ def test_architecture_page_lists_every_file():
         if path.name.startswith("__"):
             continue
         assert name in text or f"{name.split('/')[0]}/`" in text, f"docs/architecture.md does not mention {name}"
+
+
+def test_results_page_shows_the_committed_table():
+    with (ROOT / "results" / "learning.csv").open() as file:
+        table = summary(list(csv.DictReader(file)))
+    assert table in (ROOT / "docs" / "results.md").read_text()
