@@ -111,7 +111,8 @@ def report(runs: list[dict[str, Any]]) -> None:
     draw_curves(ablated, words, images / "entropy.png")
     compared = [run for run in runs if run["entropy"] is None and run["task"] in OTHER_BUDGETS]
     everyone = {name: lambda run, name=name: run["method"] == name for name in (*METHODS, *OTHERS)}
-    draw_curves(compared, everyone, images / "comparison.png")
+    least = {name: steps for name, (steps, _) in OTHER_BUDGETS.items()}
+    draw_curves(compared, everyone, images / "comparison.png", until=least)
     draw_violations(compared, (*METHODS, *OTHERS), images / "violations.png")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,27 +51,42 @@ def summary(lines: Sequence[dict[str, str]]) -> str:
     return "\n".join(table)
 
 
-def draw_curves(runs: Runs, series: dict[str, Any], path: Path, columns: int = 3) -> None:
+def draw_curves(
+    runs: Runs, series: dict[str, Any], path: Path, columns: int = 3, until: Mapping[str, int] | None = None
+) -> None:
     """Evaluations over training, one panel per task: the mean of the seeds, and each of them thinly.
 
-    `series` names a curve and says by a function which runs belong to it.
+    `series` names a curve and says by a function which runs belong to it; `until` cuts tasks off at a step.
     """
+    from matplotlib.lines import Line2D
+
+    shown: dict[str, str] = {}
     tasks, panels, figure = _panels(runs, columns)
     for task, panel in zip(tasks, panels.flat, strict=False):
         for colour, (name, belongs) in zip(COLOURS, series.items(), strict=False):
             some = [run for run in runs if run["task"] == task and belongs(run)]
             if not some:
                 continue
-            curves = [np.array([*run["curve"], (run["steps"], run["final"]["return"])]) for run in some]
+            curves = [_curve(run, until) for run in some]
             for curve in curves:
                 panel.plot(curve[:, 0] / 1000, curve[:, 1], color=colour, lw=0.7, alpha=0.4)
             shortest = min(map(len, curves))
             mean = np.mean([curve[:shortest] for curve in curves], axis=0)
-            panel.plot(mean[:, 0] / 1000, mean[:, 1], color=colour, lw=2, label=f"{name} ({len(some)})")
+            panel.plot(mean[:, 0] / 1000, mean[:, 1], color=colour, lw=2)
+            shown[name] = colour
         panel.set(title=task, xlabel="thousand steps", ylabel="return")
         panel.grid(alpha=0.3)
-        panel.legend(frameon=False, fontsize=8)
+    lines = [Line2D([], [], color=colour, lw=2) for colour in shown.values()]
+    figure.legend(lines, list(shown), loc="outside lower center", ncols=len(shown), frameon=False)
     figure.savefig(path, dpi=110)
+
+
+def _curve(run: dict[str, Any], until: Mapping[str, int] | None) -> np.ndarray:
+    """(step, return) of the evaluations; the last is the final one, of more episodes, unless curves are cut off."""
+    if until is not None:
+        return np.array([point for point in run["curve"] if point[0] <= until[run["task"]]])
+    before = [(step, value) for step, value in run["curve"] if step < run["steps"]]
+    return np.array([*before, (run["steps"], run["final"]["return"])])
 
 
 def draw_violations(runs: Runs, methods: Sequence[str], path: Path, columns: int = 3) -> None:
