@@ -27,14 +27,14 @@ def train(method: str, name: str) -> Advance:
     import cvflows as cv
     from cvflows.agents.methods import METHODS
     from cvflows.envs.wrappers import AllowedOnly
+    from cvflows.runs.agent import TO_SAMPLES
     from cvflows.runs.config import make_config
     from cvflows.runs.train import Trainer
 
     task = cv.task(name)
     map_ = None
     if METHODS[method].decoder == "map":
-        samples = METHODS[method].fitted_to == "samples"
-        options: dict[str, Any] = {"base": "uniform", "width": 64} if samples else {"splines": False}
+        options = TO_SAMPLES if METHODS[method].fitted_to == "samples" else {"splines": False}
         map_ = cv.make_map(METHODS[method].map, task.constraint, task.contexts, **options)
     changes = {"hidden": HIDDEN, "batch": BATCH, "learning_starts": WARM, "train_every": 1}
     config = make_config(task, method, overrides=changes, evaluate_every=10**9)

@@ -20,6 +20,9 @@ from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
+TO_SAMPLES: dict[str, Any] = {"base": "uniform", "width": 64}
+"""Options of maps that are fitted to samples."""
+
 
 class Agent:
     """An agent whose actions stay allowed.
@@ -150,8 +153,7 @@ def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = Non
 def fit_for(method: Method, task: Task, fit_config: FitConfig, **options: Any) -> FitReport:
     """The map that a method needs, fitted as it fits maps."""
     if method.fitted_to == "samples":
-        options = {"base": "uniform", "width": 64, **options}
-        return fit_task_to_samples(task, method.map, fit_config, **options)
+        return fit_task_to_samples(task, method.map, fit_config, **{**TO_SAMPLES, **options})
     return fit_task(task, method.map, fit_config, **options)
 
 
