@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 
 import pytest
 
@@ -84,6 +83,15 @@ def test_bad_files_are_refused(tmp_path, capsys):
     assert "`runs`: expected folders with runs" in said
 
 
+# Shells start what runs in the background deaf to interrupts.
+LISTENING = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from cvflows.cli import main
+sys.exit(main())
+"""
+
+
 def tables(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.csv") if path.name != "timing.csv"}
 
@@ -95,8 +103,7 @@ def test_a_suite_goes_on_after_an_interrupt_and_past_failures(tmp_path, capsys):
 
     out = tmp_path / "broken"
     going = out / "R+L2" / "SAC+CVFlow" / "3"
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # shells start what runs in the background deaf
-    process = subprocess.Popen([sys.executable, "-m", "cvflows", *command, str(out)], preexec_fn=listen)
+    process = subprocess.Popen([sys.executable, "-c", LISTENING, *command, str(out)])
     while not (going / "checkpoint.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
