@@ -73,6 +73,9 @@ def test_figures_are_those_of_the_runs(runs):
     assert cell["paper"] == 98.15
     assert cell["difference"] == pytest.approx(np.mean(shares) - 98.15)
     assert cells["Space-Arena", "DPre+"]["counts"] == "episodes"
+    limited = next(cell for cell in tables.cells("forbidden") if cell["task"] == "Space-Arena")
+    drawn = next(c for c in tables.curves("violations") if (c.task, c.method) == ("Space-Arena", limited["method"]))
+    assert 1 < limited["mean"] == pytest.approx(drawn.value[-1], rel=0.1)
     last = next(c for c in tables.curves("violations") if (c.task, c.method) == ("R+D", "DPre+")).value[-1]
     assert last == pytest.approx(float(iqm(np.array(shares))), abs=1e-3)
     assert {row["method"] for row in tables.aggregates()} == set(tables.methods)

@@ -143,7 +143,7 @@ def report(
         tables.notes += notes
     page, plots = write_page(tables, out, title=title, maps=pictures), write_plots(tables, figures)
     if json:
-        names = ("return", "training", "final", "magnitude", "speed")
+        names = ("return", "training", "final", "forbidden", "magnitude", "speed")
         return print_json(
             {
                 "page": str(page),

@@ -21,7 +21,7 @@ def write_plots(tables: Tables, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     figures = {
         "learning": _curves(tables, "return", "return"),
-        "violations": _curves(tables, "violations", "violations so far, %"),
+        "violations": _curves(tables, "violations", "forbidden so far, %"),
     }
     if tables.aggregates():
         figures["aggregate"] = _aggregates(tables)

@@ -64,13 +64,16 @@ class Record:
             return float(self.final[part][name])
         if part == "final" or not self.episodes:
             return float("nan")
-        return float(self.violations_so_far()[1][-1])
+        return 100 * float(self.episodes["left"].mean()) if self.metric == "episodes" else self.forbidden
 
-    def violations_so_far(self) -> tuple[np.ndarray, np.ndarray]:
-        """Steps, and the percentage of violations up to there."""
+    @property
+    def forbidden(self) -> float:
+        """Percent of the actions asked for in training that were forbidden."""
+        return float(self.forbidden_so_far()[1][-1]) if self.episodes else float("nan")
+
+    def forbidden_so_far(self) -> tuple[np.ndarray, np.ndarray]:
+        """Steps, and the percentage of forbidden actions up to there."""
         done = self.episodes
-        if self.metric == "episodes":
-            return done["step"], 100 * np.cumsum(done["left"]) / np.arange(1, len(done["left"]) + 1)
         return done["step"], 100 * np.cumsum(done["violations"]) / np.maximum(np.cumsum(done["length"]), 1)
 
     @property

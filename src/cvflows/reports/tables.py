@@ -49,7 +49,7 @@ class Tables:
     def cells(self, name: str) -> list[dict[str, Any]]:
         """For every task and method: mean, spread over seeds, the paper's mean, and the difference.
 
-        `name` is return, training, final (violations in percent), magnitude or speed.
+        `name` is return, training, final (violations in percent), forbidden (actions in percent), magnitude or speed.
         """
         found = []
         for task in self.tasks:
@@ -77,7 +77,7 @@ class Tables:
         return found
 
     def curves(self, name: str) -> list[Curve]:
-        """Over training: `return` of the evaluations, or `violations` so far, in percent."""
+        """Over training: `return` of the evaluations, or `violations`, the percentage of forbidden actions so far."""
         found = []
         for task in self.tasks:
             for method in self.methods:
@@ -159,6 +159,8 @@ def _value(record: Record, name: str) -> float:
     match name:
         case "return":
             return record.last_return
+        case "forbidden":
+            return record.forbidden
         case "magnitude":
             return record.magnitude
         case "speed":
@@ -172,7 +174,7 @@ def _line(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
         if record.final is not None and (not len(steps) or steps[-1] < record.step):
             steps, returns = np.append(steps, record.step), np.append(returns, record.last_return)
         return steps, returns
-    return record.violations_so_far() if record.episodes else None
+    return record.forbidden_so_far() if record.episodes else None
 
 
 def _curve(task: str, method: str, lines: list[tuple[np.ndarray, np.ndarray]]) -> Curve:

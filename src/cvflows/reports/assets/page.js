@@ -48,7 +48,7 @@ function draw(id, traces, extra) {
 }
 
 function start() {
-  for (const [group, title] of [["return", "return"], ["violations", "% so far"]]) {
+  for (const [group, title] of [["return", "return"], ["violations", "% forbidden so far"]]) {
     data.tasks.forEach((task, i) => {
       const some = data.curves[group].filter(c => c.task === task);
       draw(`${group}-${i}`, lines(some), { xaxis: { title: { text: "steps" } }, yaxis: { title: { text: title }, rangemode: group === "return" ? "normal" : "tozero" } });
