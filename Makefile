@@ -7,11 +7,12 @@ WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
 # Tests compile much; what one compiled, the others find.
-unit: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
-unit: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
-unit: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
+unit test-thorough: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
+unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
+PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-extras test-browser lint types unit demo bench learning matrix suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser lint types unit demo bench learning matrix suite-quick clean
 
 setup: $(READY)
 
@@ -32,8 +33,13 @@ types: $(READY)
 
 # What depends on rounding runs as users run it; the rest is compiled without optimisation, in half the time.
 unit: $(READY)
-	$(BIN)/pytest -n $(WORKERS) -m optimised
-	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(BIN)/pytest -n $(WORKERS) -m "not optimised and not extras and not browser"
+	$(BIN)/pytest -n $(WORKERS) -m "optimised and not thorough"
+	$(PLAIN) $(BIN)/pytest -n $(WORKERS) -m "not (optimised or thorough or extras or browser)"
+
+# The sets that compile longest, whole suites, every example of the docs.
+test-thorough: $(READY)
+	$(BIN)/pytest -n $(WORKERS) -m "optimised and thorough"
+	$(PLAIN) $(BIN)/pytest -n $(WORKERS) -m "thorough and not optimised"
 
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)

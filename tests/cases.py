@@ -105,9 +105,19 @@ SETS = [name for name in CASES if name not in TWINS]
 CONVEX = [name for name in SETS if CASES[name].constraint.convex]
 
 
+THOROUGH = (
+    *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power and ball", "user shell"),
+    *("slice H+M", "slice of a half-space", "gauge R+T", "gauge of half-spaces", "shell H+D", "box spline H+D"),
+    "coupling H+M",
+)
+"""Sets and maps that compile longest and have simpler relatives in the list."""
+
+
 def each(names: Iterable[str]) -> pytest.MarkDecorator:
     """Parametrise by `name`; tests of one set share a worker, and with it the compiled solvers."""
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
+    more = {name: [pytest.mark.thorough] for name in THOROUGH}
+    marked = [pytest.param(name, marks=[pytest.mark.xdist_group(name), *more.get(name, [])]) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from benchmarks.learning_figures import summary
 
+from cvflows.agents.methods import METHODS
 from cvflows.cli import COMMANDS
+from cvflows.tasks.catalogue import TASKS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{index}")
+    pytest.param(code, id=f"{page.name}-{index}", marks=[] if page.name == "README.md" else pytest.mark.thorough)
     for page in PAGES
     for index, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
@@ -55,3 +57,11 @@ def test_results_page_shows_the_committed_table():
     with (ROOT / "results" / "learning.csv").open() as file:
         table = summary(list(csv.DictReader(file)))
     assert table in (ROOT / "docs" / "results.md").read_text()
+
+
+def test_every_method_ran_on_every_task_of_the_paper():
+    with (ROOT / "results" / "matrix.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    tasks = [task.name for task in TASKS.values() if task.in_paper]
+    assert {(row["method"], row["task"]) for row in rows} == {(method, task) for method in METHODS for task in tasks}
+    assert {(row["steps"], row["finite"]) for row in rows} == {("2000", "1")}

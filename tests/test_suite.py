@@ -96,6 +96,7 @@ def tables(folder):
     return {path.name: path.read_bytes() for path in folder.glob("*.csv") if path.name != "timing.csv"}
 
 
+@pytest.mark.thorough
 def test_a_suite_goes_on_after_an_interrupt_and_past_failures(tmp_path, capsys):
     (tmp_path / "grid.toml").write_text(GRID)
     command = ["suite", str(tmp_path / "grid.toml"), "--workers", "1", "--out"]
