@@ -106,7 +106,8 @@ CONVEX = [name for name in SETS if CASES[name].constraint.convex]
 
 
 THOROUGH = (
-    *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power and ball", "user shell"),
+    *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power"),
+    *("user power and ball", "user shell"),
     *("slice H+M", "slice of a half-space", "gauge R+T", "gauge of half-spaces", "shell H+D", "box spline H+D"),
     "coupling H+M",
 )

@@ -44,6 +44,7 @@ def test_fit_learns_a_set_from_its_violation_alone():
     np.testing.assert_array_equal(first.losses[:100], again.losses)
 
 
+@pytest.mark.thorough
 def test_entropy_alone_makes_a_slice_uniform():
     plain = measure(small("slice", splines=False), DISC.contexts, latents=20_000, context_count=16)
     fitted = fit(small("slice"), DISC.contexts, FitConfig(steps=200, batch=256))
@@ -58,6 +59,7 @@ def test_nothing_to_fit_is_no_error():
     assert fitted.steps == 0
 
 
+@pytest.mark.thorough
 def test_maximum_likelihood_covers_the_samples():
     pairs = feasible_pairs(DISC.constraint, DISC.contexts, jax.random.key(0), 4000)
     assert pairs[1].shape == (4000, 2)
