@@ -108,8 +108,8 @@ CONVEX = [name for name in SETS if CASES[name].constraint.convex]
 THOROUGH = (
     *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power"),
     *("user power and ball", "user shell"),
-    *("slice H+M", "slice of a half-space", "gauge R+T", "gauge of half-spaces", "shell H+D", "box spline H+D"),
-    "coupling H+M",
+    *("slice H+M", "slice of a half-space", "slice of a simplex", "gauge R+T", "gauge of half-spaces"),
+    *("gauge of a function", "shell H+D", "box spline H+D", "coupling H+M"),
 )
 """Sets and maps that compile longest and have simpler relatives in the list."""
 

@@ -40,6 +40,7 @@ def test_stopping_distance_keeps_momentum_safe(name, push):
 
 
 @pytest.mark.optimised
+@pytest.mark.thorough
 def test_the_paper_form_keeps_the_ball_safe_but_not_the_ship():
     assert left(cv.task("Ball3D").learn("paper", episodes=400).task, 12, push=True) == 0
     assert left(cv.task("Space-Arena").learn("paper", episodes=100, family="affine").task, 6, push=True) > 0.5

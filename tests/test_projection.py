@@ -78,6 +78,7 @@ def test_shell_is_globally_nearest(dim, inner, outer):
 
 
 @optimised
+@pytest.mark.thorough
 def test_search_finds_the_global_optimum_of_a_shell():
     case = CASES["user shell"]
     x, a = case.draw(5, BATCH, 2.0)
@@ -198,6 +199,7 @@ def test_jit_vmap_and_single_samples_agree(name):
 
 
 @optimised
+@pytest.mark.thorough
 def test_large_batches_are_solved_in_chunks():
     case = CASES["R+T"]
     x, a = case.draw(17, 300)

@@ -57,7 +57,10 @@ def test_learns_the_ball_within_a_minute():
     assert sum(episode.left for episode in agent.episodes) == 0
 
 
-@pytest.mark.parametrize("method", ["SAC+CVFlow", "DDPG+CVFlow", "SAC", "TD3", "DDPG"])
+@pytest.mark.parametrize(
+    "method",
+    ["SAC+CVFlow", "TD3", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("DDPG+CVFlow", "SAC", "DDPG"))],
+)
 def test_no_forbidden_action_is_executed(method, ball, ball_map, tmp_path):
     config = config_of(ball, method=method, steps=600)
     figures = complete(begin(ball, config, tmp_path, map_folder=ball_map, make_env=checked(ball)))
@@ -82,7 +85,13 @@ def test_several_environments_at_once(tmp_path):
     assert lengths <= 900 <= lengths + sum(episode.length for episode in trainer.now)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_envs": 2, "method": "TD3"}], ids=["SAC+CVFlow", "TD3, two environments"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="SAC+CVFlow"),
+        pytest.param({"num_envs": 2, "method": "TD3"}, id="TD3, two environments", marks=pytest.mark.thorough),
+    ],
+)
 def test_going_on_from_a_checkpoint_changes_nothing(ball, ball_map, tmp_path, options):
     config = config_of(ball, **options)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
