@@ -67,6 +67,7 @@ def test_unknown_task_is_one_line(capsys):
     assert "did you mean 'W+O+S'" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_fit_prints_saves_and_draws(tmp_path, capsys):
     out = tmp_path / "disc"
     assert main(["fit", "r+l2", "--map", "slice", "--steps", "60", "--out", str(out), "--seed", "4", "--json"]) == 0

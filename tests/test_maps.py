@@ -136,6 +136,7 @@ def test_symmetries_are_found():
     assert find_symmetry(CASES["ellipsoid"].constraint, NO_CONTEXT).even == (False,) * 3
 
 
+@pytest.mark.thorough
 def test_gauge_finds_a_centre_where_the_constraint_has_none():
     """Half-spaces that exclude the origin in some contexts, and never are empty."""
     away = cv.HalfSpaces(2, 1)
@@ -147,6 +148,7 @@ def test_gauge_finds_a_centre_where_the_constraint_has_none():
     assert quality.recall > 0.97
 
 
+@pytest.mark.thorough
 def test_gauge_is_smooth_at_its_centre():
     chart = map_case("gauge R+T").map.chart
     x = jnp.asarray([0.7])

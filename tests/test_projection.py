@@ -87,6 +87,7 @@ def test_search_finds_the_global_optimum_of_a_shell():
     assert np.mean(np.asarray(found.distance - best.distance) < 1e-3) > 0.97
 
 
+@pytest.mark.thorough
 def test_shell_within_a_tighter_box():
     """A quarter of a ring: the radial solver does not apply, the search must stay inside."""
     quarter = cv.Shell(2, 0.5, 0.6) & cv.Box(2, low=0.0)

@@ -45,6 +45,7 @@ def test_guarded_environment_executes_allowed_actions_only(name):
 
 
 @pytest.mark.parametrize("name", TASKS)
+@pytest.mark.thorough
 def test_share_of_feasible_actions_is_what_the_table_says(name):
     task = TASKS[name] if name in ACTION_TASKS else TASKS[name].learn(episodes=300).task
     keys = jax.random.split(jax.random.key(1))
