@@ -106,8 +106,7 @@ CONVEX = [name for name in SETS if CASES[name].constraint.convex]
 
 
 THOROUGH = (
-    *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power"),
-    *("user power and ball", "user shell"),
+    *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power", "user power and ball", "user shell"),
     *("slice H+M", "slice of a half-space", "slice of a simplex", "gauge R+T", "gauge of half-spaces"),
     *("gauge of a function", "shell H+D", "box spline H+D", "coupling H+M"),
 )
@@ -116,9 +115,11 @@ THOROUGH = (
 
 def each(names: Iterable[str]) -> pytest.MarkDecorator:
     """Parametrise by `name`; tests of one set share a worker, and with it the compiled solvers."""
-    more = {name: [pytest.mark.thorough] for name in THOROUGH}
-    marked = [pytest.param(name, marks=[pytest.mark.xdist_group(name), *more.get(name, [])]) for name in names]
-    return pytest.mark.parametrize("name", marked)
+
+    def marks(name: str) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.xdist_group(name), *([pytest.mark.thorough] if name in THOROUGH else [])]
+
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in names])
 
 
 @dataclass(frozen=True)
