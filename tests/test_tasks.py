@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 import cvflows as cv
 from cases import ACTION_TASKS
-from cvflows.envs.rollout import FaultyEnvironmentError
+from cvflows.errors import FaultyEnvironmentError
 from cvflows.tasks.catalogue import TASKS
 from cvflows.tasks.hyper import HYPER
 from cvflows.tasks.registration import gymnasium_id

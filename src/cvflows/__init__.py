@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.contexts import Observed as Observed
     from cvflows.constraints.contexts import Product as Product
     from cvflows.constraints.contexts import Uniform as Uniform
+    from cvflows.constraints.guard import Guard as Guard
+    from cvflows.constraints.guard import Verdict as Verdict
     from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
     from cvflows.constraints.learned import Transitions as Transitions
     from cvflows.constraints.learned import learn as learn
@@ -60,6 +62,7 @@ _HOMES = {
     "agents.methods": ("Method",),
     "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
+    "constraints.guard": ("Guard", "Verdict"),
     "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),
     "constraints.outcome": ("Outcome", "Projection"),
     "constraints.ranges": ("Ranges",),

@@ -24,6 +24,18 @@ class ConstraintFunctionError(CVFlowsError, ValueError):
     """A constraint function cannot be used: untraceable, wrong shape, or blind to the action."""
 
 
+class NotConvexError(ConstraintFunctionError):
+    """A set was declared convex, and is not."""
+
+
+class EmptySetError(CVFlowsError, RuntimeError):
+    """No action is allowed in the context at hand, so that nothing can be executed."""
+
+
+class FaultyEnvironmentError(CVFlowsError, RuntimeError):
+    """An environment gave something that cannot be used."""
+
+
 class StoreError(CVFlowsError, OSError):
     """A file is missing, damaged, foreign, or cannot be written."""
 

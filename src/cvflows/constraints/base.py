@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from cvflows.constraints.numbers import real_numbers
 from cvflows.constraints.outcome import Projection
 from cvflows.constraints.structure import Structure, merge
 from cvflows.constraints.trace import check_function
@@ -44,6 +45,10 @@ class AbstractConstraint(abc.ABC):
     convex: bool
     quadratic: ClassVar[bool] = False
     """Whether every row is a polynomial of degree at most two in the action."""
+    proven: ClassVar[bool] = False
+    """Whether `convex` follows from the formula, as for built-in sets; else it is the user's word, and is checked."""
+    learned: bool = False
+    """Whether the rows were learned from data, so that nobody could know whether they always leave an action."""
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:
@@ -121,17 +126,18 @@ def in_batch(solve: Callable[[Array, Array], Any], x: Array, a: Array) -> Any:
 
 def _checked(name: str, value: Any, size: int, size_name: str) -> Any:
     """`value` as a floating array whose last axis has `size` entries, all finite when they can be looked at."""
-    traced = isinstance(value, jax.core.Tracer)
     dtype = np.dtype(np.float64 if jax.config.jax_enable_x64 else np.float32)  # type: ignore[attr-defined]
-    try:
-        array = value if isinstance(value, jax.Array) else np.asarray(value, dtype)
-        array = array if array.dtype == dtype else array.astype(dtype)
-    except (TypeError, ValueError):
-        raise ArgumentError(name, "an array of numbers", type(value).__name__) from None
+    array: Any = value
+    if isinstance(value, jax.Array):
+        if not jnp.issubdtype(value.dtype, jnp.floating) and not jnp.issubdtype(value.dtype, jnp.integer):
+            raise ArgumentError(name, "an array of real numbers", str(value.dtype))
+        array = value if value.dtype == dtype else value.astype(dtype)
+        if not isinstance(value, jax.core.Tracer) and not np.isfinite(array).all():
+            raise ArgumentError(name, "finite numbers", "NaN or infinity")
+    elif not (isinstance(value, np.ndarray) and value.dtype == dtype and np.isfinite(value).all()):
+        array = real_numbers(name, value).astype(dtype)
     if array.ndim == 0 or array.shape[-1] != size:
         raise ArgumentError(name, f"shape (..., {size}), the {size_name} of the constraint", array.shape)
-    if not traced and not np.isfinite(array).all():
-        raise ArgumentError(name, "finite numbers", "NaN or infinity")
     return array
 
 
@@ -239,6 +245,10 @@ class Reads(AbstractConstraint):
     def convex(self) -> bool:  # type: ignore[override]
         return self.part.convex
 
+    @property
+    def learned(self) -> bool:  # type: ignore[override]
+        return self.part.learned
+
     def _own(self, x: Vector) -> Vector:
         return x[jnp.asarray(self.indices, int)]
 
@@ -281,6 +291,10 @@ class Intersection(AbstractConstraint):
     @property
     def convex(self) -> bool:  # type: ignore[override]
         return all(part.convex for part in self.parts)
+
+    @property
+    def learned(self) -> bool:  # type: ignore[override]
+        return any(part.learned for part in self.parts)
 
     def rows(self, x: Vector, a: Vector) -> Vector:
         return jnp.concatenate([part.rows(_context(part, x), a) for part in self.parts])

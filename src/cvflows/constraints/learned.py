@@ -84,7 +84,8 @@ class LearnedConstraint(AbstractConstraint):
     persistence: tuple[float, ...]
     push: tuple[float, ...]
     error: tuple[float, ...]
-    convex = True
+    convex = proven = True
+    learned = True
 
     @property
     def action_dim(self) -> int:  # type: ignore[override]

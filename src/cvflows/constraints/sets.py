@@ -22,7 +22,7 @@ class _Sized(AbstractConstraint):
     """A set with a free dimension `dim`; convex and blind to the context unless it says otherwise."""
 
     dim: int
-    convex = True
+    convex = proven = True
     context_dim = 0
 
     @property
@@ -158,7 +158,7 @@ class Ellipsoid(AbstractConstraint):
     matrix: Any
     middle: Sequence[float] | None = None
     context_dim = 0
-    convex = True
+    convex = proven = True
     quadratic = True
 
     def __post_init__(self) -> None:
@@ -192,7 +192,7 @@ class Tip(AbstractConstraint):
     bound: float
     action_dim = 2
     context_dim = 1
-    convex = True
+    convex = proven = True
     quadratic = True
 
     def __post_init__(self) -> None:
@@ -210,7 +210,7 @@ class MomentArm(AbstractConstraint):
     bound: float
     action_dim = 6
     context_dim = 8
-    convex = True
+    convex = proven = True
 
     def __post_init__(self) -> None:
         _set(self, "bound", positive("bound", self.bound))

@@ -1,4 +1,4 @@
-"""Looking inside a constraint function: is it usable, and what is it with its kinks smoothed?"""
+"""Looking inside a constraint function: is it usable, does it index what is there, what is it with kinks smoothed?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.extend.core import primitives as lax
 from jaxtyping import Array, Float
@@ -39,6 +40,16 @@ def check_function(name: str, function: Callable[..., Any], context_dim: int, ac
         )
     if not _depends(jaxpr.jaxpr, jaxpr.jaxpr.invars[1]):
         raise ConstraintFunctionError(f"{signature}: expected a value that depends on the action `a`, it ignores `a`")
+    check_indices(signature, jaxpr)
+
+
+def check_indices(signature: str, closed: ClosedJaxpr) -> None:
+    """Raise where a trace indexes an array beyond its end: JAX would silently take another entry."""
+    found = _beyond(closed.jaxpr, dict(zip(closed.jaxpr.constvars, closed.consts, strict=True)))
+    if found is not None:
+        index, size = found
+        written = index if index >= 0 else index - size  # JAX has added the size to negative indices
+        raise ConstraintFunctionError(f"{signature}: expected indices within {size} entries, got index {written}")
 
 
 def _depends(jaxpr: Jaxpr, source: Any) -> bool:
@@ -48,6 +59,62 @@ def _depends(jaxpr: Jaxpr, source: Any) -> bool:
         if any(not isinstance(var, Literal) and var in reached for var in equation.invars):
             reached.update(equation.outvars)
     return any(not isinstance(var, Literal) and var in reached for var in jaxpr.outvars)
+
+
+def _beyond(jaxpr: Jaxpr, known: dict[Any, Any]) -> tuple[int, int] | None:
+    """The first index, known before any value is, that lies outside its array: (index, allowed indices)."""
+
+    def read(var: Any) -> Any:
+        return var.val if isinstance(var, Literal) else known.get(var)
+
+    for equation in jaxpr.eqns:
+        inputs, name = [read(var) for var in equation.invars], equation.primitive.name
+        for index, size in _known_indices(equation, inputs):
+            outside = index[(index < 0) | (index >= size)]
+            if outside.size:
+                return int(outside.flat[0]), size
+        for inner in _inside(equation):
+            outer = inputs if len(inputs) == len(inner.jaxpr.invars) and equation.primitive in _CALLS else []
+            given = {var: value for var, value in zip(inner.jaxpr.invars, outer, strict=False) if value is not None}
+            given.update(zip(inner.jaxpr.constvars, inner.consts, strict=True))
+            if (found := _beyond(inner.jaxpr, given)) is not None:
+                return found
+            if equation.primitive in _CALLS:
+                known.update(
+                    (var, given[value] if not isinstance(value, Literal) else value.val)
+                    for var, value in zip(equation.outvars, inner.jaxpr.outvars, strict=True)
+                    if isinstance(value, Literal) or value in given
+                )
+        if all(value is not None for value in inputs) and name in _ON_INDICES:
+            result = equation.primitive.bind(*map(jnp.asarray, inputs), **equation.params)
+            known.update(zip(equation.outvars, [result], strict=True))
+    return None
+
+
+def _known_indices(equation: Any, inputs: list[Any]) -> list[tuple[np.ndarray, int]]:
+    """(indices, how many there may be) along every axis that an equation indexes by known numbers."""
+    name, parameters = equation.primitive.name, equation.params
+    shape = equation.invars[0].aval.shape if equation.invars else ()
+    if name in ("dynamic_slice", "dynamic_update_slice"):
+        first = 1 if name == "dynamic_slice" else 2
+        sizes = parameters["slice_sizes"] if name == "dynamic_slice" else equation.invars[1].aval.shape
+        ends = [length - size + 1 for length, size in zip(shape, sizes, strict=True)]
+        return [(np.asarray(start), end) for start, end in zip(inputs[first:], ends, strict=True) if start is not None]
+    if name == "gather" and inputs[1] is not None:
+        axes, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
+        return [(np.asarray(inputs[1])[..., k], shape[axis] - sizes[axis] + 1) for k, axis in enumerate(axes)]
+    if name.startswith("scatter") and inputs[1] is not None:
+        axes = parameters["dimension_numbers"].scatter_dims_to_operand_dims
+        return [(np.asarray(inputs[1])[..., k], shape[axis]) for k, axis in enumerate(axes)]
+    return []
+
+
+def _inside(equation: Any) -> list[ClosedJaxpr]:
+    """Every function that an equation contains: those of calls, loops and branches."""
+    values = [value if isinstance(value, (tuple, list)) else (value,) for value in equation.params.values()]
+    parts = [part for value in values for part in value if isinstance(part, (Jaxpr, ClosedJaxpr))]
+    found = [ClosedJaxpr(part, ()) if isinstance(part, Jaxpr) else part for part in parts]
+    return [inner for inner in found if len(inner.jaxpr.constvars) == len(inner.consts)]
 
 
 def smoothed(function: Callable[..., Array], *example: Any) -> tuple[Callable[..., Array], bool]:
@@ -113,6 +180,11 @@ def _rounded_reduce_max(width: Array, x: Array, *, axes: tuple[int, ...], **_: A
     return width * jax.nn.logsumexp(x / width, axis=axes)
 
 
+_ON_INDICES = {
+    *("lt", "ge", "gt", "le", "eq", "ne", "add", "sub", "mul", "select_n", "broadcast_in_dim", "reshape", "squeeze"),
+    *("convert_element_type", "concatenate", "iota", "slice", "rem", "max", "min", "and", "or", "not", "clamp"),
+}
+"""Operations by which JAX turns the indices that were written into those that it uses."""
 _CALLS = {lax.jit_p, lax.custom_jvp_call_p, lax.custom_vjp_call_p}
 _ROUNDED: dict[Any, Callable[..., Array]] = {
     lax.abs_p: lambda width, x: jnp.sqrt(x * x + width * width),

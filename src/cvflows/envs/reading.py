@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium import spaces
 
 from cvflows.constraints.base import AbstractConstraint
-from cvflows.errors import ArgumentError
+from cvflows.constraints.numbers import real_numbers
+from cvflows.errors import ArgumentError, FaultyEnvironmentError
 
 Env = gymnasium.Env[Any, Any]
 Reader = Callable[[Any], Any]
@@ -21,10 +22,9 @@ Context = Sequence[int] | Sequence[tuple[int, float]] | Reader | None
 
 def entries(name: str, value: Any, size: int) -> np.ndarray:
     """`value` as a new float32 vector of `size` finite entries."""
-    try:
-        array = np.array(value, np.float32)
-    except (TypeError, ValueError):
-        raise ArgumentError(name, f"{size} numbers", type(value).__name__) from None
+    if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and type(value) is np.ndarray):
+        value = real_numbers(name, value, f"{size} numbers").astype(np.float32)
+    array = np.array(value)
     if array.shape != (size,):
         raise ArgumentError(name, f"shape ({size},)", array.shape)
     if not math.isfinite(sum(array.tolist())):
@@ -32,10 +32,42 @@ def entries(name: str, value: Any, size: int) -> np.ndarray:
     return array
 
 
+def observed(env: Env, observation: Any, size: int) -> np.ndarray:
+    """An observation as a float64 vector of `size` finite entries, or an error that names the environment."""
+    try:
+        array = np.asarray(observation, np.float64)
+    except (TypeError, ValueError):
+        raise FaultyEnvironmentError(f"{title(env)} returned an observation that is no array of numbers") from None
+    if array.shape != (size,):
+        raise FaultyEnvironmentError(f"{title(env)} returned an observation of shape {array.shape}, not ({size},)")
+    if not math.isfinite(sum(array.tolist())) and not np.isfinite(array).all():
+        wrong = np.flatnonzero(~np.isfinite(array)).tolist()
+        raise FaultyEnvironmentError(f"{title(env)} returned NaN or infinity in observation entries {wrong}")
+    return array
+
+
+def rewarded(env: Env, reward: Any) -> float:
+    """A reward as a finite float, or an error that names the environment."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        raise FaultyEnvironmentError(f"{title(env)} returned a reward that is no number: {reward!r}") from None
+    if not math.isfinite(number):
+        raise FaultyEnvironmentError(f"{title(env)} returned the reward {number}")
+    return number
+
+
+def title(env: Env) -> str:
+    """What to call an environment: its Gymnasium id, or its class."""
+    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
 def check_bounded(space: spaces.Space[Any]) -> None:
-    """An error unless the action space is a bounded box with one axis."""
+    """An error unless the action space is a bounded box with one axis, of floating numbers."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise ArgumentError("env", "a Box action space with one axis", space)
+    if not np.issubdtype(space.dtype, np.floating):
+        raise ArgumentError("env", "an action space of floating numbers (rounding could leave the set)", space)
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ArgumentError("env", "a bounded action space", space)
 
@@ -57,7 +89,7 @@ def context_reader(env: Env, constraint: AbstractConstraint, context: Context) -
     space, size = env.observation_space, constraint.context_dim
     if callable(context):
         reader: Reader = context
-        return lambda observation: entries("context", reader(observation), size).tolist()
+        return lambda observation: _vector("context", reader(observation), size)
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise ArgumentError("env", "observations in a Box with one axis, or a function `context`", space)
     (total,) = space.shape
@@ -72,8 +104,15 @@ def context_reader(env: Env, constraint: AbstractConstraint, context: Context) -
         if not 0 <= index < total:
             raise ArgumentError("context", f"indices in [0, {total})", index)
 
-    def read(observation: np.ndarray) -> list[float]:
-        values = observation.tolist()
+    def read(observation: Any) -> list[float]:
+        values = observed(env, observation, total).tolist()
         return [values[index] * factor for index, factor in pairs]
 
     return read if pairs else lambda observation: []
+
+
+def _vector(name: str, value: Any, size: int) -> list[float]:
+    numbers = real_numbers(name, value, f"{size} numbers")
+    if numbers.shape != (size,):
+        raise ArgumentError(name, f"shape ({size},)", numbers.shape)
+    return numbers.tolist()

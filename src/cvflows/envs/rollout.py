@@ -8,13 +8,9 @@ import gymnasium
 import numpy as np
 
 from cvflows.constraints.learned import Transitions
-from cvflows.errors import CVFlowsError
+from cvflows.errors import FaultyEnvironmentError
 
 Tick = Callable[[int], None]
-
-
-class FaultyEnvironmentError(CVFlowsError, RuntimeError):
-    """An environment gave something that cannot be used."""
 
 
 def collect(

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, SupportsFloat
 
 import equinox as eqx
@@ -20,11 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
-from cvflows.constraints.hosted import hosted
-from cvflows.constraints.project import project_samples
-from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries
-from cvflows.envs.rollout import FaultyEnvironmentError
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint
+from cvflows.constraints.guard import Guard, OnEmpty
+from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries, rewarded
 from cvflows.errors import CVFlowsError
 from cvflows.maps.base import ActionMap, support
 
@@ -39,12 +35,13 @@ Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
     """Keeps the context of the last observation and lets only allowed actions through."""
 
-    def __init__(self, env: Env, constraint: AbstractConstraint, context: Context) -> None:
+    def __init__(
+        self, env: Env, constraint: AbstractConstraint, context: Context, on_empty: OnEmpty | None = None
+    ) -> None:
         super().__init__(env)
         check_actions(env, constraint)
-        self.constraint = constraint
+        self.constraint, self.guard = constraint, Guard(constraint, on_empty)
         self._read = context_reader(env, constraint, context)
-        self._hosted, self._inspect = hosted(constraint), _inspector(constraint)
         self._x: list[float] | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -57,38 +54,21 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
             raise gymnasium.error.ResetNeeded("call reset before step")
         return self._x
 
-    def _judge(self, x: list[float], wanted: np.ndarray) -> tuple[bool, float]:
-        """Whether an action is forbidden, and its violation. Python settles clear cases; JAX has the last word."""
-        if self._hosted is not None:
-            try:
-                if self._hosted.inside(x, wanted.tolist()):
-                    return False, 0.0
-            except (ArithmeticError, ValueError):  # a division by zero or the like: JAX knows what it means
-                pass
-        largest, violation = np.asarray(self._inspect(np.array(x, np.float32), wanted)).tolist()
-        if violation != violation:
-            raise FaultyEnvironmentError(f"the constraint is NaN at context {x}: what does the environment return?")
-        return largest > TOLERANCE, violation
-
-    def _execute(self, wanted: np.ndarray, *, refuse: bool = False) -> Step:
-        """Take `wanted`, or the nearest allowed action, and say in `info` what happened."""
-        x = self._context()
-        forbidden, violation = self._judge(x, wanted)
-        if forbidden and refuse:
-            raise ForbiddenActionError(f"action {wanted} at context {x} violates the constraint by {violation:g}")
-        action, distance = wanted, 0.0
-        if forbidden:
-            found = project_samples(self.constraint, np.array(x, np.float32), wanted)
-            action, distance = np.array(found.action), float(found.distance)
-        observation, reward, terminated, truncated, info = self.env.step(action.copy())
+    def _execute(self, wanted: np.ndarray) -> Step:
+        """Take `wanted`, or what the guard puts in its place, and say in `info` what happened."""
+        verdict = self.guard(self._context(), wanted)
+        observation, reward, terminated, truncated, info = self.env.step(verdict.executed.copy())
+        reward = rewarded(self.env, reward)
         self._x = self._read(observation)
         info = {
             **info,
-            "cv": violation,
-            "cost": float(forbidden) + info.get("cost", 0.0),
-            "projected": forbidden,
-            "projection_distance": distance,
-            "executed": action,
+            "cv": verdict.asked_violation,
+            "cost": float(verdict.forbidden) + info.get("cost", 0.0),
+            "projected": verdict.forbidden,
+            "projection_distance": verdict.distance,
+            "executed": verdict.executed,
+            "executed_cv": verdict.executed_violation,
+            "outcome": verdict.outcome,
         }
         return observation, reward, terminated, truncated, info
 
@@ -102,14 +82,23 @@ class FeasibleActions(_Guarded):
     - `constraint`: the allowed actions.
     - `context`: how its context is read from an observation: indices, pairs (index, factor), or a function. By default
       nothing, or the whole observation where the sizes say so.
+    - `on_empty`: what to execute where no action is allowed: `"raise"`, `"least"`, an action or a function of the
+      context (see `Guard`).
 
     `info` gains `cv`, the violation of the action asked for; `cost`, 1 where it was forbidden (added to the
-    environment's own); `projected`; `projection_distance`; and `executed`, what the environment got.
+    environment's own); `projected`; `projection_distance`; `executed`, what the environment got; `executed_cv`, its
+    violation; and `outcome`, how it was found (an `Outcome`).
     """
 
-    def __init__(self, env: Env, constraint: AbstractConstraint, context: Context = None) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(self, constraint=constraint, context=context)
-        super().__init__(env, constraint, context)
+    def __init__(
+        self,
+        env: Env,
+        constraint: AbstractConstraint,
+        context: Context = None,
+        on_empty: OnEmpty | None = None,
+    ) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, constraint=constraint, context=context, on_empty=on_empty)
+        super().__init__(env, constraint, context, on_empty)
 
     def step(self, action: Any) -> Step:
         return self._execute(entries("action", action, self.constraint.action_dim))
@@ -122,9 +111,9 @@ class LatentActions(_Guarded):
     `info` gains what `FeasibleActions` reports, `executed` being the environment's action.
     """
 
-    def __init__(self, env: Env, map_: ActionMap, context: Context = None) -> None:
-        gymnasium.utils.RecordConstructorArgs.__init__(self, map_=map_, context=context)
-        super().__init__(env, map_.constraint, context)
+    def __init__(self, env: Env, map_: ActionMap, context: Context = None, on_empty: OnEmpty | None = None) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self, map_=map_, context=context, on_empty=on_empty)
+        super().__init__(env, map_.constraint, context, on_empty)
         self.map = map_
         reach = support(map_.base)
         self.action_space = spaces.Box(-reach, reach, (map_.constraint.action_dim,), np.float32)
@@ -150,15 +139,8 @@ class AllowedOnly(_Guarded):
         super().__init__(env, constraint, context)
 
     def step(self, action: Any) -> Step:
-        return self._execute(entries("action", action, self.constraint.action_dim), refuse=True)
-
-
-@lru_cache
-def _inspector(constraint: AbstractConstraint) -> Callable[[Any, Any], Any]:
-    """(largest row, violation) of one action; one compilation for all environments with this constraint."""
-
-    def inspect(x: jax.Array, a: jax.Array) -> jax.Array:
-        rows = all_rows(constraint, x, a)
-        return jnp.stack([jnp.max(rows), jnp.sum(jnp.maximum(rows, 0))])
-
-    return jax.jit(inspect)
+        wanted, x = entries("action", action, self.constraint.action_dim), self._context()
+        largest, violation = self.guard.judge(x, wanted.tolist())
+        if largest > TOLERANCE:
+            raise ForbiddenActionError(f"action {wanted} at context {x} violates the constraint by {violation:g}")
+        return self._execute(wanted)

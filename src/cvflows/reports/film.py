@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cvflows.envs.reading import observed
 from cvflows.envs.rendering import picture
 from cvflows.errors import ArgumentError
-from cvflows.runs.acting import episode_seed, guard
+from cvflows.runs.acting import episode_seed
 from cvflows.runs.train import Trainer
 
 LONGEST = 400
@@ -31,9 +32,9 @@ def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> dict[str, Any]:
             env.close()
             return {"missing": missing}
         frames.append(frame)
-        batch = np.asarray(observation, np.float32)[None]
-        chosen = guard(task, batch, trainer.decide(batch))
-        observation, _, terminated, truncated, _ = env.step(chosen.executed[0])
+        seen = observed(env, observation, task.observation_dim)[None]
+        chosen = trainer.guard(seen, trainer.decide(seen.astype(np.float32)))
+        observation, _, terminated, truncated, _ = env.step(chosen.executed[0].copy())
         done = terminated or truncated
     frames.append(np.asarray(env.render()))
     speed = env.metadata.get("render_fps", 30)

@@ -10,10 +10,10 @@ import numpy as np
 from cvflows.agents.base import Problem
 from cvflows.agents.decoding import Acted
 from cvflows.constraints.base import TOLERANCE
-from cvflows.constraints.project import project_samples
-from cvflows.envs.rollout import checked
+from cvflows.constraints.guard import Guard, Verdict
+from cvflows.envs.reading import observed, rewarded
 from cvflows.errors import CVFlowsError
-from cvflows.runs.tally import Episode
+from cvflows.runs.tally import Asked, Episode
 from cvflows.tasks.base import Task
 
 
@@ -22,18 +22,25 @@ class LearningError(CVFlowsError, RuntimeError):
 
 
 class Guarded(NamedTuple):
-    """What the environment gets, with what was asked for."""
+    """What the environments get (n, dim), with the guard's verdicts and what was asked for."""
 
     executed: np.ndarray
-    projected: np.ndarray
+    verdicts: list[Verdict]
     acted: Acted
+
+    @property
+    def projected(self) -> np.ndarray:
+        """Whether each action was replaced."""
+        return np.array([verdict.forbidden for verdict in self.verdicts])
 
     def record(self, episode: Episode, index: int, reward: float) -> None:
         """Count one step of one environment."""
-        acted = self.acted
-        forbidden = bool(acted.asked[index] > TOLERANCE)
+        acted, verdict = self.acted, self.verdicts[index]
         legacy = bool(acted.kasaura[index]), bool(acted.flowpg[index])
-        episode.add(reward, forbidden, float(acted.violation[index]), bool(self.projected[index]), *legacy)
+        asked = Asked(verdict.forbidden, verdict.asked_violation, *legacy)
+        if acted.asked[index] != acted.largest[index]:  # the method has already corrected what the policy asked for
+            asked = Asked(bool(acted.asked[index] > TOLERANCE), float(acted.violation[index]), *legacy)
+        episode.add(reward, verdict, asked)
 
 
 def make_problem(task: Task, told: int = 0) -> Problem:
@@ -47,16 +54,19 @@ def make_problem(task: Task, told: int = 0) -> Problem:
     return Problem(size + told, task.constraint, lambda o: o[:, indices] * factors[None])
 
 
-def guard(task: Task, observations: np.ndarray, acted: Acted) -> Guarded:
-    """Replace forbidden actions by the nearest allowed ones."""
-    if not np.isfinite(acted.largest + acted.asked).all():  # a projection layer hides the NaN of its input
-        raise LearningError("the policy or the constraint gave NaN: try a lower learning rate or reward scale")
-    action, forbidden = acted.action, acted.largest > TOLERANCE
-    if forbidden.any():
-        x = np.asarray(task.context(observations), np.float32)
-        allowed = np.asarray(project_samples(task.constraint, x, action).action)
-        action = np.where(forbidden[:, None], allowed, action)
-    return Guarded(action, forbidden, acted)
+class TaskGuard:
+    """The guard of a task's constraint, for several environments at once."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.guard = task, Guard(task.constraint, task.on_empty)
+
+    def __call__(self, observations: np.ndarray, acted: Acted) -> Guarded:
+        """Verdicts on actions at observations (n, o), float64 where the environment gave them so."""
+        if not np.isfinite(acted.action).all() or np.isnan(acted.asked).any():  # a projection hides a NaN of its input
+            raise LearningError("the policy gave NaN: try a lower learning rate or reward scale")
+        contexts = self.task.context(observations).tolist()
+        verdicts = [self.guard(x, action) for x, action in zip(contexts, acted.action, strict=True)]
+        return Guarded(np.stack([verdict.executed for verdict in verdicts]), verdicts, acted)
 
 
 def episode_seed(*numbers: int) -> int:
@@ -76,19 +86,20 @@ def play(
 ) -> list[Episode]:
     """Whole episodes with actions from `choose(observations)`, some environments side by side."""
     parallel = min(parallel, episodes)
-    envs = [make_env() for _ in range(parallel)]
+    envs, guard, size = [make_env() for _ in range(parallel)], TaskGuard(task), task.observation_dim
     started = parallel
     now = [Episode(number=index) for index in range(parallel)]
-    observations = np.stack([env.reset(seed=episode_seed(seed, index))[0] for index, env in enumerate(envs)])
-    observations = observations.astype(np.float32)
+    first = [env.reset(seed=episode_seed(seed, index))[0] for index, env in enumerate(envs)]
+    observations = np.stack([observed(env, seen, size) for env, seen in zip(envs, first, strict=True)])
     active = np.ones(parallel, bool)
     finished: list[Episode] = []
     while active.any():
-        chosen = guard(task, observations, choose(observations))
+        chosen = guard(observations, choose(observations.astype(np.float32)))
         for index in np.flatnonzero(active).tolist():
-            following, reward, terminated, truncated, info = envs[index].step(chosen.executed[index])
-            observations[index] = checked(following)
-            chosen.record(now[index], index, float(reward))
+            env = envs[index]
+            following, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
+            observations[index] = observed(env, following, size)
+            chosen.record(now[index], index, rewarded(env, reward))
             if not (terminated or truncated):
                 continue
             now[index].close(info)
@@ -97,7 +108,7 @@ def play(
                 tick(len(finished))
             active[index] = started < episodes
             if active[index]:
-                observations[index] = envs[index].reset(seed=episode_seed(seed, started))[0]
+                observations[index] = observed(env, env.reset(seed=episode_seed(seed, started))[0], size)
                 now[index] = Episode(number=started)
                 started += 1
     for env in envs:

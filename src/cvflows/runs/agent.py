@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
+from cvflows.constraints.numbers import real_numbers
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
-from cvflows.runs.acting import guard
 from cvflows.runs.config import RunConfig, make_config, method_of
 from cvflows.runs.fitting import FitReport, fit_task, fit_task_to_samples
 from cvflows.runs.store import RunFolder
@@ -90,17 +90,15 @@ class Agent:
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[np.ndarray, None]:
         """An allowed action for one observation (o,), or one for each of a batch (n, o)."""
-        given = np.asarray(observation, np.float32)
+        given = real_numbers("observation", observation)
         size = self.task.observation_dim
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
-        if not np.isfinite(given).all():
-            raise ArgumentError("observation", "finite numbers", given)
         batch = given if given.ndim == 2 else given[None]
         shape = (len(batch), self._trainer.learner.noise_dim)
         noise = None if deterministic else self._trainer.rng.standard_normal(shape, np.float32)
-        acted = self._trainer.decide(batch, noise)
-        action = guard(self.task, batch, acted).executed
+        acted = self._trainer.decide(batch.astype(np.float32), noise)
+        action = self._trainer.guard(batch, acted).executed
         return (action if given.ndim == 2 else action[0]), None
 
     def evaluate(self, episodes: int = 100) -> dict[str, float]:

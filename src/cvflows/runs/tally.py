@@ -5,19 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cvflows.constraints.guard import Verdict
+from cvflows.constraints.outcome import Outcome
 from cvflows.envs.worlds import LEFT
+
+
+class Asked(NamedTuple):
+    """What the constraint says of the action that a policy asked for; two looser tolerances of the literature too."""
+
+    forbidden: bool
+    violation: float
+    kasaura: bool = False
+    flowpg: bool = False
 
 
 @dataclass
 class Episode:
     """One episode. Violations are those of the action asked for, before any projection.
 
-    `kasaura` and `flowpg` count those that looser tolerances of the literature would (see `constraints/legacy.py`).
-    `left` says that it ended by leaving the safe states, `cut` that a checkpoint broke it off.
+    `empty` counts steps at which no allowed action was found, `executed` those at which a forbidden one was executed
+    for want of an allowed one. `kasaura` and `flowpg` count those that looser tolerances of the literature would (see
+    `constraints/legacy.py`). `left` says that it ended by leaving the safe states, `cut` that a checkpoint ended it.
     """
 
     step: int = 0
@@ -27,28 +39,24 @@ class Episode:
     violations: int = 0
     violation: float = 0.0
     projections: int = 0
+    empty: int = 0
+    executed: int = 0
     kasaura: int = 0
     flowpg: int = 0
     left: int = 0
     cut: int = 0
 
-    def add(
-        self,
-        reward: float,
-        forbidden: bool,
-        violation: float,
-        projected: bool,
-        kasaura: bool = False,
-        flowpg: bool = False,
-    ) -> None:
+    def add(self, reward: float, verdict: Verdict, asked: Asked) -> None:
         """Count one step."""
         self.reward += reward
         self.length += 1
-        self.violations += int(forbidden)
-        self.violation += violation
-        self.projections += int(projected)
-        self.kasaura += int(kasaura)
-        self.flowpg += int(flowpg)
+        self.violations += int(asked.forbidden)
+        self.violation += asked.violation
+        self.projections += int(verdict.forbidden)
+        self.empty += int(verdict.outcome == Outcome.EMPTY)
+        self.executed += int(verdict.executed_forbidden)
+        self.kasaura += int(asked.kasaura)
+        self.flowpg += int(asked.flowpg)
 
     def close(self, info: dict[str, Any]) -> None:
         """Count how the episode ended."""
@@ -58,7 +66,7 @@ class Episode:
     def parse(cls, row: Mapping[str, str]) -> Episode:
         """From a line of `metrics.csv`."""
         kinds = {"reward": float, "violation": float}
-        values: dict[str, Any] = {name: kinds.get(name, int)(row[name]) for name in COLUMNS}
+        values: dict[str, Any] = {name: kinds.get(name, int)(row[name]) for name in COLUMNS if name in row}
         return cls(**values)
 
 
@@ -82,5 +90,7 @@ def summarise(episodes: Iterable[Episode]) -> dict[str, float]:
         "flowpg_percent": 100 * sum(episode.flowpg for episode in some) / steps,
         "cv_magnitude": sum(episode.violation for episode in some) / steps,
         "projections": sum(episode.projections for episode in some),
+        "empty_count": sum(episode.empty for episode in some),
+        "executed_count": sum(episode.executed for episode in some),
         "left_percent": 100 * sum(episode.left for episode in some) / max(len(whole), 1),
     }

@@ -14,9 +14,9 @@ from cvflows.agents.decoding import Acted
 from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
-from cvflows.envs.rollout import checked
+from cvflows.envs.reading import observed, rewarded
 from cvflows.maps.base import ActionMap
-from cvflows.runs.acting import LearningError, episode_seed, guard, make_problem, play
+from cvflows.runs.acting import LearningError, TaskGuard, episode_seed, make_problem, play
 from cvflows.runs.board import Board, TensorBoard
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.store import RunFolder
@@ -50,6 +50,7 @@ class Trainer:
     ) -> None:
         self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
         self.make_env = make_env or task.make_env
+        self.guard = TaskGuard(task)
         self._told = PREFERENCES if self.method.tries > 1 else 0
         self.learner = Learner(self.method, config.settings, make_problem(task, self._told), map_, config.seed)
         self.replays = {"replay": Replay(config.hyper.buffer, self.learner.row_width)}
@@ -119,12 +120,14 @@ class Trainer:
     def _restart(self) -> None:
         """Begin a new episode in every environment."""
         self.observations = np.zeros((self.config.num_envs, self.task.observation_dim + self._told), np.float32)
+        self.seen = np.zeros((self.config.num_envs, self.task.observation_dim))  # as exact as they came
         self.now = [self._begin(index) for index in range(self.config.num_envs)]
 
     def _begin(self, index: int) -> Episode:
         seed = episode_seed(self.config.seed, TRAINING, self.started)
         size = self.task.observation_dim
-        self.observations[index, :size] = checked(self.envs[index].reset(seed=seed)[0])
+        env = self.envs[index]
+        self.observations[index, :size] = self.seen[index] = observed(env, env.reset(seed=seed)[0], size)
         if self._told:
             self.observations[index, size:] = draw_preference(seed)
         self.exploration.restart(index)
@@ -138,13 +141,14 @@ class Trainer:
         stochastic = warm and self.method.rule == "sac"  # whose density is that of independent draws
         noise = self.exploration.draw(self.rng, white=stochastic)
         acted = (self.learner.act if warm else self.learner.act_randomly)(before, noise)
-        chosen = guard(self.task, before[:, :size], acted)
+        chosen = self.guard(self.seen, acted)
         self._update()
         after, rewards, terminal = before.copy(), *np.zeros((2, len(before)), np.float32)
         ended: list[int] = []
         for index, env in enumerate(self.envs):
-            following, reward, terminated, truncated, info = env.step(chosen.executed[index])
-            after[index, :size], rewards[index], terminal[index] = checked(following), reward, terminated
+            following, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
+            after[index, :size] = self.seen[index] = observed(env, following, size)
+            rewards[index], terminal[index] = rewarded(env, reward), terminated
             chosen.record(self.now[index], index, float(reward))
             if terminated or truncated:
                 self.now[index].close(info)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
     import gymnasium
 
     from cvflows.constraints.base import AbstractConstraint
+    from cvflows.constraints.guard import OnEmpty
 
     Env = gymnasium.Env[Any, Any]
 Reader = Callable[[Any], Any]
@@ -43,7 +44,8 @@ class Task:
 
     **What is allowed:** `allowed` is a constraint, or `SetSpec`s that make one; or `limits` are the states that must
     not be left: the constraint on actions is then learned, from random transitions, when it is first asked for.
-    `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set.
+    `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set. `on_empty`:
+    what is executed where no action is allowed (see `Guard`).
 
     **Its context:** `reads` lists observation entries, each with the factor that recovers its physical value, or is a
     function; `distribution` is p_S, which stands for them when a map is fitted; None: states of a random policy.
@@ -66,6 +68,7 @@ class Task:
     settings: Mapping[str, Any] = field(default_factory=dict)
     family: str = "MuJoCo"
     in_paper: bool = False
+    on_empty: OnEmpty | None = None
 
     @cached_property
     def constraint(self) -> AbstractConstraint:
@@ -112,7 +115,7 @@ class Task:
             return env
         from cvflows.envs.wrappers import FeasibleActions
 
-        return FeasibleActions(env, self.constraint, self.reads)
+        return FeasibleActions(env, self.constraint, self.reads, self.on_empty)
 
     @classmethod
     def from_env(
@@ -123,12 +126,13 @@ class Task:
         *,
         limits: Ranges | None = None,
         contexts: ContextDistribution | None = None,
+        on_empty: OnEmpty | None = None,
         name: str = "custom",
     ) -> Task:
         """A task from an environment of your own: see `tasks/making.py`, which describes the arguments."""
         from cvflows.tasks.making import from_env
 
-        return from_env(env, constraint, context, limits=limits, contexts=contexts, name=name)
+        return from_env(env, constraint, context, limits=limits, contexts=contexts, on_empty=on_empty, name=name)
 
     def learn(self, form: str = "stopping", **options: Any) -> Any:
         """A `LearnedTask`: this task, of states that must not be left, with its actions' constraint learned."""

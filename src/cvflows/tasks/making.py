@@ -13,8 +13,9 @@ from gymnasium.wrappers import RescaleAction
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution, Uniform
+from cvflows.constraints.guard import OnEmpty
 from cvflows.constraints.ranges import Ranges
-from cvflows.envs.reading import check_bounded, context_reader
+from cvflows.envs.reading import check_bounded, context_reader, title
 from cvflows.errors import ArgumentError
 from cvflows.tasks.base import Task
 
@@ -46,6 +47,7 @@ def from_env(
     *,
     limits: Ranges | None = None,
     contexts: ContextDistribution | None = None,
+    on_empty: OnEmpty | None = None,
     name: str = "custom",
 ) -> Task:
     """A task from an environment of your own.
@@ -59,6 +61,8 @@ def from_env(
     - `context`: indices of the observation entries that the constraint reads, or a function of an observation (last
       axis) to a context; by default nothing or everything, where the sizes say so.
     - `contexts`: p_S; by default the contexts that random allowed actions lead to.
+    - `on_empty`: what is executed where no action is allowed: `"raise"`, `"least"`, an action or a function of the
+      context (see `Guard`).
     """
     maker = _maker(env)
     made = make(maker, {}, None)
@@ -70,9 +74,10 @@ def from_env(
         raise ArgumentError("constraint", "either this or `limits`", "both" if limits else "neither")
     words: dict[str, Any] = {
         "name": name,
-        "environment": _title(made),
+        "environment": title(made),
         "words": "given",
         "formula": str(limits or constraint),
+        "on_empty": on_empty,
     }
     made.close()
     if limits is not None:
@@ -118,7 +123,3 @@ def _maker(env: Any) -> str | Callable[..., Any]:
         return gymnasium.make(spec, render_mode=render_mode)
 
     return make_another
-
-
-def _title(env: Env) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -1,0 +1,76 @@
+"""Judge: whether an action is allowed, in double precision, one at a time or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+
+import jax
+import numpy as np
+
+from cvflows.constraints.base import AbstractConstraint, all_rows
+from cvflows.constraints.precision import double_precision
+from cvflows.constraints.scalar import scalar_rows
+from cvflows.errors import FaultyEnvironmentError
+
+
+class Judge:
+    """The rows of a constraint in float64: in Python where they can be written so, else by JAX.
+
+    A function that insists on single precision, and so cannot be traced in float64, is judged in single precision.
+    """
+
+    def __init__(self, constraint: AbstractConstraint) -> None:
+        self.constraint = constraint
+        self._written = scalar_rows(constraint)
+        self._rows = jax.jit(jax.vmap(lambda x, a: all_rows(constraint, x, a), in_axes=(None, 0)))
+        self._double = True
+
+    def is_inside(self, x: Sequence[float], a: Sequence[float]) -> bool:
+        """Whether every row is known, at no cost, to be ≤ 0. False says nothing: ask for the rows."""
+        if self._written is None:
+            return False
+        try:
+            return self._written.inside(x, a)
+        except (ArithmeticError, ValueError):
+            return False
+
+    def rows(self, x: Sequence[float], a: Sequence[float]) -> list[float]:
+        """Every row, those of the action box last."""
+        if self._written is not None:
+            try:
+                return self._written.rows(x, a)
+            except (ArithmeticError, ValueError):  # a division by zero or the like: JAX knows what it means
+                pass
+        return self.many(np.asarray(x), np.asarray(a)[None])[0].tolist()
+
+    def many(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Rows (n, rows) of many actions (n, dim) at one context."""
+        if self._double:
+            try:
+                return self._by_jax(x, a, np.float64, double_precision())
+            except TypeError:
+                self._double = False
+        return self._by_jax(x, a, np.float32, nullcontext())
+
+    def _by_jax(self, x: np.ndarray, a: np.ndarray, dtype: type, within: AbstractContextManager[None]) -> np.ndarray:
+        with within:
+            return np.asarray(self._rows(np.asarray(x, dtype), np.asarray(a, dtype)), np.float64)
+
+    def __call__(self, x: Sequence[float], a: Sequence[float]) -> tuple[float, float]:
+        """The largest row and the violation Σ max(row, 0); an error where a row is NaN."""
+        rows = self.rows(x, a)
+        violation = sum(max(row, 0.0) if row == row else row for row in rows)
+        if violation != violation:
+            raise FaultyEnvironmentError(
+                f"the constraint is NaN at context {list(x)} and action {list(a)}: "
+                "is it defined there, and what does the environment return?"
+            )
+        return max(rows), violation
+
+
+@lru_cache
+def judge_of(constraint: AbstractConstraint) -> Judge:
+    """The judge of a constraint: one compilation for all who ask."""
+    return Judge(constraint)
