@@ -121,6 +121,42 @@ def test_convex_sets_are_not_accused():
             assert guard(context, action).executed_violation <= 1e-6
 
 
+@pytest.mark.parametrize("name", ["H+O+S", "R+D", "user power and ball"])
+def test_a_batch_gets_the_same_verdicts(name):
+    case = CASES[name]
+    x, a = case.draw(2, 37, reach=1.0)
+    together = Guard(case.constraint).batch(x, a)
+    for context, action, verdict in zip(x, a, together, strict=True):
+        alone = Guard(case.constraint)(context.tolist(), action)
+        assert (alone.forbidden, alone.outcome) == (verdict.forbidden, verdict.outcome)
+        np.testing.assert_allclose(alone.executed, verdict.executed, atol=1e-4)
+    assert Guard(case.constraint).batch(x[:0], a[:0]) == []
+    with pytest.raises(ValueError, match="`x`: expected shape"):
+        Guard(case.constraint).batch(x[:3], a)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param([10**400, 0], id="an integer beyond all floats"),
+        pytest.param([1e300, 0], id="beyond single precision"),
+        pytest.param([0.5 + 1j, 0], id="complex"),
+        pytest.param(["0.5", "0"], id="text"),
+        pytest.param("0.5", id="one text"),
+        pytest.param(np.ma.masked_array([0.1, 0.2], [True, False]), id="masked"),
+        pytest.param([True, False], id="truth values"),
+        pytest.param([None, 0], id="nothing"),
+        pytest.param([[0.1], [0.2, 0.3]], id="ragged"),
+        pytest.param(np.array(["2026-01-01", "2026-01-02"], "M8"), id="dates"),
+    ],
+)
+def test_what_is_no_action_is_refused_by_name(action):
+    disc = cv.Ball(2, 0.5)
+    for call in (Guard(disc).__call__, disc.violation, disc.contains, disc.project):
+        with pytest.raises(ValueError, match=r"`(a|action)`: expected"):
+            call([] if call.__name__ == "__call__" else None, action)
+
+
 def test_nan_names_what_is_wrong():
     broken = cv.Constraint(lambda x, a: jnp.sqrt(x[0]) + a[0] - 1, action_dim=1, context_dim=1)
     with pytest.raises(FaultyEnvironmentError, match=r"the constraint is NaN at context \[-1\.0\]"):

@@ -8,13 +8,15 @@ import sys
 import time
 from types import SimpleNamespace
 
+import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cvflows as cv
 from cvflows.cli import main
 from cvflows.envs.wrappers import AllowedOnly
-from cvflows.errors import StoreError
+from cvflows.errors import EmptySetError, FaultyEnvironmentError, StoreError
 from cvflows.runs.config import RunConfig, fingerprint, make_config, parse_overrides
 from cvflows.runs.session import begin, complete, resume
 from cvflows.runs.store import RunFolder
@@ -70,6 +72,60 @@ def test_no_forbidden_action_is_executed(method, ball, ball_map, tmp_path):
     counted = figures["training"]["cv_count"]
     assert counted == 0 if "CVFlow" in method else counted > 0
     assert np.isfinite(figures["final"]["return"])
+
+
+class Walk(gymnasium.Env):
+    """One number that actions push; returns what is wrong with it at the tenth step."""
+
+    def __init__(self, reward=1.0, size=1):
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+        self.wrong, self.size, self.count, self.pushed = reward, size, 0, []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1), {}
+
+    def step(self, action):
+        self.count += 1
+        self.pushed.append(float(action[0]))
+        late = self.count >= 10
+        return np.full(self.size if late else 1, float(late)), self.wrong if late else 0.0, False, self.count > 20, {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reward": np.nan}, "Walk returned the reward nan"),
+        ({"size": 2}, r"Walk returned an observation of shape \(2,\)"),
+    ],
+)
+def test_a_faulty_environment_is_named(options, message, tmp_path):
+    task = cv.Task.from_env(lambda render_mode=None: Walk(**options), cv.Box(1))
+    with pytest.raises(FaultyEnvironmentError, match=message):
+        begin(task, config_of(task, method="SAC"), tmp_path).run()
+
+
+def test_empty_sets_stop_a_run_or_are_counted(tmp_path):
+    """From the tenth step of an episode on, |a| ≤ -0.5: nothing is allowed."""
+    limit = cv.Constraint(lambda x, a: jnp.abs(a) - 1 + 1.5 * x, action_dim=1, context_dim=1, convex=True)
+
+    def task_of(on_empty):
+        return cv.Task.from_env(
+            lambda render_mode=None: Walk(), limit, [0], contexts=cv.Uniform(1, 0.0, 0.1), on_empty=on_empty
+        )
+
+    task = task_of(None)
+    with pytest.raises(EmptySetError, match=r"no action is allowed at context \(1\)"):
+        begin(task, config_of(task, method="SAC"), tmp_path / "raise").run()
+    task = task_of([0.25])
+    config = config_of(task, method="SAC", steps=210, overrides={**QUICK, "learning_starts": 1000})
+    figures = complete(begin(task, config, tmp_path / "told"))
+    assert figures["training"]["empty_count"] == figures["training"]["executed_count"] == 110
+    assert figures["final"]["empty_count"] == 4 * 11
+    rows = RunFolder(tmp_path / "told").table("metrics.csv")
+    assert [(row["empty"], row["executed"]) for row in rows] == [("11", "11")] * 10
 
 
 def test_several_environments_at_once(tmp_path):

@@ -9,7 +9,7 @@ from gymnasium import spaces
 import cvflows as cv
 from cases import map_case
 from cvflows.envs.ball import Ball
-from cvflows.errors import FaultyEnvironmentError
+from cvflows.errors import EmptySetError, FaultyEnvironmentError
 
 DISC = cv.Ball(2, 0.5)
 
@@ -17,8 +17,8 @@ DISC = cv.Ball(2, 0.5)
 class Recorder(gymnasium.Env):
     """Two actions; remembers what it was told; observation (speed, speed, 7)."""
 
-    def __init__(self, low=-1.0, high=1.0, observation=None, cost=None):
-        self.action_space = spaces.Box(low, high, (2,), np.float32)
+    def __init__(self, low=-1, high=1, observation=None, cost=None, dtype=np.float32):
+        self.action_space = spaces.Box(low, high, (2,), dtype)
         self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
         self.observation = np.array([4.0, -4.0, 7.0], np.float32) if observation is None else observation
         self.told, self.cost = [], cost
@@ -97,6 +97,7 @@ def test_rows_that_python_cannot_divide_are_left_to_jax():
         (lambda: cv.FeasibleActions(gymnasium.make("CartPole-v1"), DISC), "expected a Box action space"),
         (lambda: cv.FeasibleActions(Recorder(-np.inf, np.inf), DISC), "expected a bounded action space"),
         (lambda: cv.FeasibleActions(Recorder(-2.0, 2.0), DISC), "RescaleAction"),
+        (lambda: cv.FeasibleActions(Recorder(dtype=np.int32), DISC), "an action space of floating numbers"),
         (lambda: cv.FeasibleActions(Recorder(), cv.Ball(3, 0.5)), "expected action_dim 2"),
         (lambda: cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), [0, 3]), r"indices in \[0, 3\), got 3"),
         (lambda: cv.FeasibleActions(Recorder(), cv.Orthoplex(2, 1.0), [0]), "expected 2 indices"),
@@ -121,6 +122,51 @@ def test_refuses_bad_actions_and_environments():
     broken.reset()
     with pytest.raises(FaultyEnvironmentError, match=r"Recorder returned NaN or infinity in .* \[0, 1, 2"):
         broken.step(np.zeros(2))
+
+
+class Returning(Recorder):
+    """An environment whose steps return what it was made with."""
+
+    def __init__(self, observation=None, reward=1.0):
+        super().__init__(observation=observation)
+        self.reward = reward
+
+    def step(self, action):
+        return self.observation, self.reward, False, False, {}
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf, -np.inf, None, "much"])
+def test_rewards_that_are_no_numbers_name_the_environment(reward):
+    env = cv.FeasibleActions(Returning(reward=reward), DISC)
+    env.reset()
+    with pytest.raises(FaultyEnvironmentError, match=r"Returning returned (the reward|a reward)"):
+        env.step(np.zeros(2))
+
+
+@pytest.mark.parametrize("observation", [np.zeros(2), np.zeros((3, 1)), "seen", None], ids=["2", "3x1", "text", "none"])
+def test_observations_that_do_not_fit_name_the_environment(observation):
+    env = cv.FeasibleActions(Returning(observation), cv.Orthoplex(2, 1.0), [0, 1])
+    env.env.observation = observation
+    env.reset()
+    with pytest.raises(FaultyEnvironmentError, match="Returning returned an observation"):
+        env.step(np.zeros(2))
+
+
+def test_an_empty_set_stops_the_wrapper_or_is_told():
+    """After the reset the two rows leave actions with a₁ = 0; after a step they contradict each other."""
+    rows = cv.HalfSpaces(2, 2, lambda x: (jnp.array([x[0] - 2, x[0] - 2]), jnp.array([[1.0, 0.0], [-1.0, 0.0]])), 1)
+    env = cv.FeasibleActions(Recorder(), rows, [0])
+    env.reset()
+    assert env.step(np.array([0.0, 0.5]))[-1]["outcome"] == cv.Outcome.EXACT
+    with pytest.raises(EmptySetError, match="at context \\(4\\)"):
+        env.step(np.array([0.0, 0.5]))
+    told = cv.FeasibleActions(Recorder(), rows, [0], on_empty=[0.5, 0.0])
+    told.reset()
+    told.step(np.array([0.0, 0.5]))
+    info = told.step(np.array([0.0, 0.5]))[-1]
+    assert info["outcome"] == cv.Outcome.EMPTY
+    assert info["executed_cv"] == pytest.approx(2.5 + 1.5)
+    np.testing.assert_array_equal(info["executed"], np.float32([0.5, 0.0]))
 
 
 @pytest.mark.parametrize("name", ["slice R+L2, uniform base", "box spline R+L2, uniform base"])

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from cvflows.constraints.base import TOLERANCE, AbstractConstraint
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint, Samples
 from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.convexity import check_convex, is_declared_convex
 from cvflows.constraints.judge import judge_of
@@ -30,6 +30,7 @@ from cvflows.errors import ArgumentError, EmptySetError
 Fallback = Callable[[np.ndarray], Sequence[float]]
 OnEmpty = str | Sequence[float] | Fallback
 """`"raise"`, `"least"`, an action, or a function from a context (context_dim,) to an action."""
+Projected = tuple[np.ndarray, Outcome]
 HALVINGS = 24
 SAMPLES = 4096
 
@@ -71,46 +72,68 @@ class Guard:
         self._doubted = is_declared_convex(constraint)
         self._calls = 0
 
-    def __call__(self, x: Sequence[float], action: np.ndarray) -> Verdict:
+    def __call__(self, x: Sequence[float], action: Samples) -> Verdict:
         """The verdict on `action` (dim,) at context `x`, (context_dim,) floats."""
-        x, action = list(map(float, x)), _as_action(self.constraint, action)
+        return self._decide(list(map(float, x)), _as_action(self.constraint, action), None)
+
+    def batch(self, x: np.ndarray, actions: np.ndarray) -> list[Verdict]:
+        """Verdicts on actions (n, dim) at contexts (n, context_dim), forbidden ones projected together."""
+        x, d = real_numbers("x", x), self.constraint.action_dim
+        actions = np.asarray(real_numbers("actions", actions), np.float32)
+        if actions.ndim != 2 or actions.shape[1] != d:
+            raise ArgumentError("actions", f"shape (n, {d})", actions.shape)
+        if x.shape != (len(actions), self.constraint.context_dim):
+            raise ArgumentError("x", f"shape ({len(actions)}, {self.constraint.context_dim})", x.shape)
+        forbidden = np.flatnonzero(~(self.judge.many(x, actions).max(axis=1, initial=-1.0) <= TOLERANCE))
+        projected = dict(zip(forbidden.tolist(), self._project(x[forbidden], actions[forbidden]), strict=True))
+        pairs = enumerate(zip(x.tolist(), actions, strict=True))
+        return [self._decide(context, action, projected.get(index)) for index, (context, action) in pairs]
+
+    def _decide(self, x: list[float], action: np.ndarray, projected: Projected | None) -> Verdict:
+        """The verdict, with the projection if it is known already."""
         self._calls += 1
         if self._doubted and not self._calls & (self._calls - 1):  # at the 1st, 2nd, 4th, … call
-            check_convex(self.constraint, np.asarray(x, np.float64), seed=self._calls)
-        if self.judge.is_inside(x, action.tolist()):
+            check_convex(self.constraint, np.asarray(x), seed=self._calls)
+        asked = action.tolist()
+        if self.judge.is_inside(x, asked):
             return Verdict(action, Outcome.EXACT, False, 0.0, 0.0, 0.0)
-        largest, violation = self.judge(x, action.tolist())
+        largest, violation = self.judge(x, asked)
         if largest <= TOLERANCE:
             return Verdict(action, Outcome.EXACT, False, violation, violation, 0.0)
-        found, outcome = self._nearest(x, action)
+        nearest, outcome = projected or self._project(np.asarray(x)[None], action[None])[0]
+        found, outcome = self._allowed(x, np.where(np.isfinite(nearest), nearest, action), outcome)
         if found is None:
-            found, outcome = self._without_allowed(x, action), Outcome.EMPTY
+            found, outcome = self._without_allowed(x, nearest), Outcome.EMPTY
         executed_violation = self.judge(x, found.tolist())[1]
-        distance = float(np.linalg.norm(found.astype(np.float64) - action))
-        return Verdict(found, outcome, True, violation, executed_violation, distance)
+        return Verdict(found, outcome, True, violation, executed_violation, math.dist(found.tolist(), asked))
 
-    def _nearest(self, x: Sequence[float], action: np.ndarray) -> tuple[np.ndarray | None, Outcome]:
-        """The nearest action that is allowed in double precision; None where there is none to be found."""
-        context = np.asarray(x, np.float32)
-        projection = project_samples(self.constraint, context, action)
-        found, outcome = np.array(projection.action), Outcome(int(projection.outcome))
-        if self._is_allowed(x, found):
-            return found, min(outcome, Outcome.FALLBACK)  # it is not empty, whatever the solver thought
-        found = np.where(np.isfinite(found), found, action)
-        anchor = np.array(_anchor(self.constraint)(context))
+    def _project(self, x: np.ndarray, actions: np.ndarray) -> list[Projected]:
+        """Projections of actions (n, dim) in single precision; few sizes of batches, so that few are compiled."""
+        if not len(actions):
+            return []
+        places = np.minimum(np.arange(1 << (len(actions) - 1).bit_length()), len(actions) - 1)
+        found = project_samples(self.constraint, x[places].astype(np.float32), actions[places])
+        outcomes = np.asarray(found.outcome)[: len(actions)].tolist()
+        return list(zip(np.array(found.action)[: len(actions)], map(Outcome, outcomes), strict=True))
+
+    def _allowed(self, x: list[float], near: np.ndarray, outcome: Outcome) -> tuple[np.ndarray | None, Outcome]:
+        """`near`, or an allowed action on the way from it to the inside; None where none is to be found."""
+        if self._is_allowed(x, near):
+            return near, min(outcome, Outcome.FALLBACK)  # the set is not empty, whatever the solver thought
+        anchor = np.array(_anchor(self.constraint)(np.asarray(x, np.float32)))
         if not self._is_allowed(x, anchor):
-            sample = self._sampled(x, found)
+            sample = self._sampled(x, near)
             if sample is None:
                 return None, Outcome.EMPTY
             anchor, outcome = sample, Outcome.FALLBACK
-        landed = self._land(x, anchor, found)
-        moved = float(np.abs(landed - found).max())
+        landed = self._land(x, anchor, near)
+        moved = float(np.abs(landed - near).max())
         return landed, min(outcome, Outcome.FALLBACK) if moved <= CERTIFIED else Outcome.FALLBACK
 
-    def _is_allowed(self, x: Sequence[float], action: np.ndarray) -> bool:
+    def _is_allowed(self, x: list[float], action: np.ndarray) -> bool:
         return bool(np.isfinite(action).all()) and self.judge(x, action.tolist())[0] <= TOLERANCE
 
-    def _land(self, x: Sequence[float], inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    def _land(self, x: list[float], inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
         """The last allowed action that bisection finds between an allowed one and a forbidden one."""
         start, way = inside.astype(np.float64), outside.astype(np.float64) - inside
         below, above, best = 0.0, 1.0, inside
@@ -123,7 +146,7 @@ class Guard:
                 above = middle
         return best
 
-    def _sampled(self, x: Sequence[float], near: np.ndarray) -> np.ndarray | None:
+    def _sampled(self, x: list[float], near: np.ndarray) -> np.ndarray | None:
         """An allowed action near `near` among many random ones, for sets that the solvers could not enter."""
         context = np.asarray(x, np.float64)
         low, high = (np.asarray(end, np.float64) for end in self.constraint.bounds(jnp.asarray(context, jnp.float32)))
@@ -136,16 +159,15 @@ class Guard:
             check_convex(self.constraint, context, actions=allowed)
         return allowed[np.argmin(((allowed - near) ** 2).sum(axis=1))]
 
-    def _without_allowed(self, x: Sequence[float], action: np.ndarray) -> np.ndarray:
-        """What is executed where no allowed action was found."""
-        context = np.asarray(x, np.float64)
+    def _without_allowed(self, x: list[float], least: np.ndarray) -> np.ndarray:
+        """What is executed where no allowed action was found; `least` violates least, as far as the solver knows."""
+        context = np.asarray(x)
         if isinstance(self._on_empty, str):
             if self._on_empty == "raise":
                 raise EmptySetError(
                     f"no action is allowed at context {_shown(context)}: widen the set, or say with `on_empty` what "
                     "to execute then ('least': the action that violates least; or an action or function of your own)"
                 )
-            least = np.array(project_samples(self.constraint, context.astype(np.float32), action).action)
             return np.clip(np.where(np.isfinite(least), least, 0.0), -1, 1).astype(np.float32)
         given = self._on_empty(context) if callable(self._on_empty) else self._on_empty
         return _own_action(self.constraint, given)
@@ -169,10 +191,13 @@ def _own_action(constraint: AbstractConstraint, value: object) -> np.ndarray:
     return action.astype(np.float32)
 
 
-def _as_action(constraint: AbstractConstraint, action: np.ndarray) -> np.ndarray:
+def _as_action(constraint: AbstractConstraint, value: Samples) -> np.ndarray:
     """The action that would be executed: float32, which environments expect."""
-    if type(action) is not np.ndarray or action.dtype != np.float32:
-        action = real_numbers("action", action).astype(np.float32)
+    action: np.ndarray
+    if isinstance(value, np.ndarray) and value.dtype == np.float32 and not isinstance(value, np.ma.MaskedArray):
+        action = value
+    else:
+        action = real_numbers("action", value).astype(np.float32)
     if action.shape != (constraint.action_dim,):
         raise ArgumentError("action", f"shape ({constraint.action_dim},)", action.shape)
     if not math.isfinite(sum(action.tolist())):

@@ -24,7 +24,7 @@ class Judge:
     def __init__(self, constraint: AbstractConstraint) -> None:
         self.constraint = constraint
         self._written = scalar_rows(constraint)
-        self._rows = jax.jit(jax.vmap(lambda x, a: all_rows(constraint, x, a), in_axes=(None, 0)))
+        self._rows = jax.jit(jax.vmap(lambda x, a: all_rows(constraint, x, a)))
         self._double = True
 
     def is_inside(self, x: Sequence[float], a: Sequence[float]) -> bool:
@@ -43,10 +43,11 @@ class Judge:
                 return self._written.rows(x, a)
             except (ArithmeticError, ValueError):  # a division by zero or the like: JAX knows what it means
                 pass
-        return self.many(np.asarray(x), np.asarray(a)[None])[0].tolist()
+        return self.many(np.asarray(x)[None], np.asarray(a)[None])[0].tolist()
 
     def many(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Rows (n, rows) of many actions (n, dim) at one context."""
+        """Rows (n, rows) of many actions (n, dim) at contexts (n, context_dim), or at one for all."""
+        x = np.broadcast_to(x, (len(a), self.constraint.context_dim))
         if self._double:
             try:
                 return self._by_jax(x, a, np.float64, double_precision())
