@@ -113,7 +113,7 @@ def test_task_from_a_registered_environment():
 def test_task_from_limits_on_states():
     task = cv.Task.from_env(Thermostat, limits=cv.Ranges({0: (-np.inf, 4.0), 1: (0.0, 4.0)}))
     assert task.metric == "episodes"
-    learned = task.learn(episodes=None, steps=400)
+    learned = task.learn(episodes=None, steps=400, self_test=1)
     env = learned.task.make_env(guard=True)
     env.reset(seed=0)
     env.step(np.zeros(2))

@@ -50,6 +50,10 @@ class UnsafeLimitsWarning(UserWarning):
     """A learned constraint was tried, and episodes left its limits although every action was guarded."""
 
 
+class NothingLearnedWarning(UserWarning):
+    """A call to train an agent ends before its random steps do."""
+
+
 def positive(argument: str, value: float) -> float:
     """`value` as a float, or an error when it is not a positive finite number."""
     try:

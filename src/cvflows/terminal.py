@@ -55,6 +55,8 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
                 return
             recent = trainer.episodes[-20:]
             figures = f"{(trainer.step - last['step']) / passed:,.0f} steps/s"
+            if trainer.step < (starts := trainer.config.hyper.learning_starts):
+                figures += f"  random until {starts:,}"
             last.update(time=last["time"] + passed, step=trainer.step)
             if recent:
                 length = sum(episode.length for episode in recent)

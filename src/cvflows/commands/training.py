@@ -110,9 +110,9 @@ def train(
 
     found = find_task(task)
     _limit_threads(threads)
-    from cvflows.runs.config import make_config, parse_overrides
+    from cvflows.runs.config import make_config, only_random, parse_overrides
     from cvflows.runs.session import begin, new_folder
-    from cvflows.terminal import fit_progress
+    from cvflows.terminal import fit_progress, print_warning
 
     config = make_config(
         found,
@@ -132,6 +132,8 @@ def train(
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
     new_folder(folder)
+    if (problem := only_random(config, config.steps)) is not None:
+        print_warning(problem)
     signal: dict[str, Any] = {}
     if found.limits is not None and map is None:
         found, signal = _learn_limits(found, form, seed)

@@ -73,6 +73,7 @@ def from_env(
         "environment": _title(made),
         "words": "given",
         "formula": str(limits or constraint),
+        "family": "custom",
     }
     made.close()
     if limits is not None:
