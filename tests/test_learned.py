@@ -2,6 +2,7 @@
 
 import json
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,3 +163,15 @@ def test_collects_what_was_asked_for():
     assert ticks == list(range(256, len(found) + 1, 256))
     np.testing.assert_array_equal(found.actions, collect(env, episodes=50, seed=1).actions)
     assert len(collect(env, steps=100)) == 100
+
+
+def test_an_environment_that_reuses_its_array_gives_the_same_transitions():
+    class Reusing(gymnasium.ObservationWrapper):
+        def observation(self, observation):
+            self.shared = getattr(self, "shared", observation.copy())
+            self.shared[:] = observation
+            return self.shared
+
+    plain, reusing = (collect(make(cv.task("Ball1D").make_env()), steps=100) for make in (lambda env: env, Reusing))
+    np.testing.assert_array_equal(plain.before, reusing.before)
+    np.testing.assert_array_equal(plain.after, reusing.after)

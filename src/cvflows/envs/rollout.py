@@ -47,15 +47,18 @@ def collect(
         before.append(observation)
         actions.append(action)
         after.append(checked(following))
-        observation, done = following, terminated or truncated
+        observation, done = after[-1], terminated or truncated
         if tick is not None and len(before) % 256 == 0:
             tick(len(before))
     return Transitions(np.array(before), np.array(actions), np.array(after))
 
 
 def checked(observation: np.ndarray) -> np.ndarray:
-    """The observation, or an error that says which entries are not numbers."""
+    """A copy of the observation, or an error that says which entries are not numbers.
+
+    A copy, because some environments return the same array at every step and write to it.
+    """
     if not np.isfinite(observation).all():
         wrong = np.flatnonzero(~np.isfinite(observation)).tolist()
         raise FaultyEnvironmentError(f"the environment returned NaN or infinity in observation entries {wrong}")
-    return observation
+    return np.array(observation)
