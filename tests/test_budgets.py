@@ -41,10 +41,10 @@ def follow():
 @pytest.mark.parametrize("method", ["SAC", "TD3"])
 def test_three_thousand_steps_beat_random_actions(follow, method):
     agent = cv.Agent(method, follow, hidden=(32, 32))
-    rng, env = np.random.default_rng(0), Follow()
+    rng, env = np.random.default_rng(1), Follow()  # not the seed of the environment: its draws would be the same
     env.reset(seed=0)
     chance = np.mean([env.step(rng.uniform(-0.8, 0.8, 1))[1] for _ in range(2000)])
-    assert agent.learn(3000, progress=False).evaluate(10)["return"] / 50 > 0.2 * chance  # both negative
+    assert agent.learn(3000, progress=False).evaluate(10)["return"] / 50 > 0.1 * chance  # both negative
 
 
 def test_random_steps_are_scaled_to_the_budget_of_a_run(follow):

@@ -175,3 +175,22 @@ def test_an_environment_that_reuses_its_array_gives_the_same_transitions():
     plain, reusing = (collect(make(cv.task("Ball1D").make_env()), steps=100) for make in (lambda env: env, Reusing))
     np.testing.assert_array_equal(plain.before, reusing.before)
     np.testing.assert_array_equal(plain.after, reusing.after)
+
+
+def test_random_actions_do_not_repeat_what_the_environment_draws():
+    """Gymnasium seeds environments as NumPy seeds generators: one seed for both makes actions follow the state."""
+
+    class Noisy(gymnasium.Env):
+        action_space = observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.np_random.uniform(-1, 1, 1).astype(np.float32), {}
+
+        def step(self, action):
+            return self.np_random.uniform(-1, 1, 1).astype(np.float32), 0.0, False, False, {}
+
+    for seed in range(3):
+        found = collect(Noisy(), steps=500, seed=seed)
+        for states in (found.before, found.after):
+            assert abs(np.corrcoef(states[:, 0], found.actions[:, 0])[0, 1]) < 0.2

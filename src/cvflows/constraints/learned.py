@@ -45,6 +45,8 @@ SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
 DEPTHS = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)
 STEPS = 4
+HELD_OUT = 3
+"""Sets the choice of held-out transitions apart from whatever else was drawn with the same seed."""
 Costs = Callable[[Any], Any]
 
 
@@ -196,7 +198,7 @@ def learn(
     c, following = (np.asarray(cost(table), float) for table in (transitions.before, transitions.after))
     if c.ndim != 2:
         raise ArgumentError("cost", "a vector of costs for every observation", f"shape {c.shape[1:]}")
-    held_out = np.random.default_rng(seed).random(len(c)) < 0.1
+    held_out = np.random.default_rng([seed, HELD_OUT]).random(len(c)) < 0.1
     change = following - c
     if held_out.all() or not held_out.any():
         raise ArgumentError("transitions", "enough of them to learn from and to test on", len(c))

@@ -11,6 +11,8 @@ from cvflows.constraints.learned import Transitions
 from cvflows.errors import CVFlowsError
 
 Tick = Callable[[int], None]
+ACTIONS = 2
+"""Sets random actions apart from an environment's own draws: the same seed would give both the same numbers."""
 
 
 class FaultyEnvironmentError(CVFlowsError, RuntimeError):
@@ -29,7 +31,7 @@ def collect(
 
     `tick` is told the steps so far, now and then.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, ACTIONS])
     low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
     before: list[np.ndarray] = []
     actions: list[np.ndarray] = []
