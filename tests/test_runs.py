@@ -27,7 +27,7 @@ TABLES = ("metrics.csv", "evaluations.csv", "losses.csv", "final.json")
 
 @pytest.fixture(scope="module")
 def ball():
-    return cv.task("Ball1D").learn(episodes=100).task
+    return cv.task("Ball1D").learn(episodes=100, self_test=0).task
 
 
 @pytest.fixture(scope="module")

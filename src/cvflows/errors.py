@@ -54,6 +54,18 @@ class UnknownNameError(CVFlowsError, LookupError):
         super().__init__(f"unknown {kind} {name!r}: {hint}choose from {', '.join(names)}")
 
 
+class UnenforceableLimitError(CVFlowsError, ValueError):
+    """A limit on states that no action can keep: something pushes harder than full braking."""
+
+
+class UnsafeLimitsWarning(UserWarning):
+    """A learned constraint was tried, and episodes left its limits although every action was guarded."""
+
+
+class NothingLearnedWarning(UserWarning):
+    """A call to train an agent ends before its random steps do."""
+
+
 def positive(argument: str, value: float) -> float:
     """`value` as a float, or an error when it is not a positive finite number."""
     try:

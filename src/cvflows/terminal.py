@@ -55,6 +55,8 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
                 return
             recent = trainer.episodes[-20:]
             figures = f"{(trainer.step - last['step']) / passed:,.0f} steps/s"
+            if trainer.step < (starts := trainer.config.hyper.learning_starts):
+                figures += f"  random until {starts:,}"
             last.update(time=last["time"] + passed, step=trainer.step)
             if recent:
                 length = sum(episode.length for episode in recent)
@@ -84,6 +86,8 @@ def collect_progress(title: str) -> Iterator[Any]:
 
 def print_run(figures: dict[str, Any]) -> None:
     """How a run went."""
+    if "signal" in figures:
+        _print_signal(Console(), figures["signal"])
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for heading in ("", "episodes", "return", "CV %", "mean CV", "projected", "left %", "length"):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
@@ -138,15 +142,34 @@ def print_methods(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_signal(console: Console, signal: dict[str, Any]) -> None:
-    """How well the change of every cost is predicted."""
-    source = f"{signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"
+    """How well the change of every cost is predicted, and whether the limits were kept when the guard was tried."""
+    source = f"{signal['transitions']:,} transitions"
+    if signal["episodes"] is not None:
+        source += f" of {signal['episodes']:,} random episodes"
     head = f"{signal['form']} constraint from {source}, {signal['model']} signal model, {signal['seconds']:.1f} s"
     console.print(head, style="dim")
     table = Table(box=None, header_style="bold", padding=(0, 2))
-    for heading in ("cost", "held-out error", "of a spread of", "persistence"):
+    for heading in ("limit", "held-out error", "of a spread of", "persistence", "push", "braking"):
         table.add_column(heading)
-    for index, cost in enumerate(signal["costs"]):
-        table.add_row(f"c{index + 1}", f"{cost['error']:.2g}", f"{cost['spread']:.2g}", f"{cost['persistence']:.3f}")
+    for cost in signal["costs"]:
+        errors = f"{cost['error']:.2g}", f"{cost['spread']:.2g}", f"{cost['persistence']:.3f}"
+        table.add_row(cost["limit"], *errors, f"{cost['push']:.2g}", f"{cost['strength']:.2g}")
+    console.print(table)
+    if (tried := signal["self_test"]) is not None:
+        _print_self_test(console, tried)
+
+
+def _print_self_test(console: Console, tried: dict[str, Any]) -> None:
+    """How many guarded episodes left the limits, and why."""
+    table = Table(box=None, header_style="bold", padding=(0, 2))
+    for heading in ("guarded policy", "episodes", "left the limits", "why"):
+        table.add_column(heading)
+    for test in tried["policies"]:
+        why = ", ".join(f"{row['limit']}: {row['cause']} {row['episodes']}" for row in test["exits"])
+        if test["began_outside"]:
+            why += f" ({test['began_outside']} more began outside)"
+        style = "red" if test["left"] else "green"
+        table.add_row(test["policy"], f"{test['episodes']}", f"[{style}]{test['left']}[/{style}]", why)
     console.print(table)
 
 
@@ -265,3 +288,8 @@ def print_lines(lines: Iterable[str], notes: Iterable[str] = ()) -> None:
     console = Console(stderr=True)
     for note in notes:
         console.print(note, style="dim", highlight=False)
+
+
+def print_warning(text: str) -> None:
+    """One line on stderr."""
+    Console(stderr=True).print(f"warning: {text}", style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from cvflows.commands.output import print_json
+
+if TYPE_CHECKING:
+    from cvflows.tasks.base import Task
 
 
 def fit(
@@ -40,13 +43,11 @@ def fit(
     from cvflows.maps.fit import FitConfig
     from cvflows.reports.map_figure import draw_map
     from cvflows.runs.fitting import fit_task, save_report
-    from cvflows.terminal import collect_progress, fit_progress
+    from cvflows.terminal import fit_progress
 
-    folder, signal = out or Path("maps") / found.name, {}
+    folder, signal = out or Path("maps") / found.name, dict[str, Any]()
     if found.limits is not None:
-        with collect_progress(f"collecting transitions of {found.name}") as tick:
-            learned = found.learn(form, seed=seed, tick=tick)
-        found, signal = learned.task, {"signal": learned.as_json()}
+        found, signal = _learn_limits(found, form, seed)
     config = FitConfig(steps=steps, seed=seed, check_every=max(1, min(250, steps // 4)))
     with fit_progress(f"fitting {found.name}", steps) as progress:
         report = fit_task(found, map, config, progress=progress)
@@ -109,9 +110,9 @@ def train(
 
     found = find_task(task)
     _limit_threads(threads)
-    from cvflows.runs.config import make_config, parse_overrides
-    from cvflows.runs.session import begin
-    from cvflows.terminal import fit_progress
+    from cvflows.runs.config import make_config, only_random, parse_overrides
+    from cvflows.runs.session import begin, new_folder
+    from cvflows.terminal import fit_progress, print_warning
 
     config = make_config(
         found,
@@ -130,9 +131,15 @@ def train(
         final_episodes=final_episodes,
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
+    new_folder(folder)
+    if (problem := only_random(config, config.steps)) is not None:
+        print_warning(problem)
+    signal: dict[str, Any] = {}
+    if found.limits is not None and map is None:
+        found, signal = _learn_limits(found, form, seed)
     with fit_progress(f"preparing {found.name}", 3000) as progress:
         trainer = begin(found, config, folder, map_folder=map, fit_tick=progress, wandb=wandb)
-    _complete(trainer, json)
+    _complete(trainer, json, signal)
 
 
 def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool = False) -> None:
@@ -182,8 +189,23 @@ def _limit_threads(threads: int | None) -> None:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
 
 
-def _complete(trainer: Any, json: bool) -> None:
-    """Finish a run with bars, pictures and a table."""
+def _learn_limits(task: Task, form: str, seed: int) -> tuple[Task, dict[str, Any]]:
+    """The task with the constraint on actions that keeps its limits on states, and the figures of learning it."""
+    import warnings
+
+    from cvflows.errors import UnsafeLimitsWarning
+    from cvflows.terminal import collect_progress, print_warning
+
+    with warnings.catch_warnings(), collect_progress(f"learning the limits of {task.name}") as tick:
+        warnings.simplefilter("ignore", UnsafeLimitsWarning)  # said below, in one line
+        learned = task.learn(form, seed=seed, tick=tick)
+    if learned.self_test is not None and learned.self_test.problem is not None:
+        print_warning(learned.self_test.problem)
+    return learned.task, {"signal": learned.as_json()}
+
+
+def _complete(trainer: Any, json: bool, more: dict[str, Any] | None = None) -> None:
+    """Finish a run with bars, pictures and a table; `more` figures are shown with it."""
     from cvflows.reports.curves import draw_run
     from cvflows.runs.session import complete
     from cvflows.terminal import count_progress, print_run, train_progress
@@ -195,7 +217,7 @@ def _complete(trainer: Any, json: bool) -> None:
         count_progress("final episodes", config.final_episodes) as count,
     ):
         figures = complete(trainer, tick, count)
-    figures |= {"out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
+    figures |= {**(more or {}), "out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
     if json:
         return print_json(figures)
     print_run(figures)

@@ -78,11 +78,11 @@ class AbstractConstraint(abc.ABC):
             return NotImplemented
         return Intersection((*_parts(self), *_parts(other)))
 
-    def violation(self, x: Samples | None, a: Samples) -> Float[Array, ...]:
+    def violation(self, x: Samples | None, a: Samples) -> Float[Array, "*batch"]:
         """CV(x,a) = Σ max(g,0) + Σ max(|h|-ε,0) + Σ max(|a|-1,0): zero exactly on the set."""
         return _violation(self, *self._checked(x, a))
 
-    def contains(self, x: Samples | None, a: Samples) -> Bool[Array, ...]:
+    def contains(self, x: Samples | None, a: Samples) -> Bool[Array, "*batch"]:
         """Whether every row, the box included, is at most `TOLERANCE`."""
         return _contains(self, *self._checked(x, a))
 

@@ -25,5 +25,5 @@ class Projection(NamedTuple):
     """`action` (..., dim), its `outcome` (an `Outcome` per sample) and its `distance` from the input."""
 
     action: Float[Array, "... dim"]
-    outcome: Int[Array, ...]
-    distance: Float[Array, ...]
+    outcome: Int[Array, "*batch"]
+    distance: Float[Array, "*batch"]

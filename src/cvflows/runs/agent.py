@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
 from cvflows.constraints.numbers import real_numbers
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, NothingLearnedWarning
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
-from cvflows.runs.config import RunConfig, make_config, method_of
+from cvflows.runs.config import RunConfig, make_config, method_of, only_random
 from cvflows.runs.fitting import FitReport, fit_task, fit_task_to_samples
 from cvflows.runs.store import RunFolder
 from cvflows.runs.train import Trainer
@@ -77,8 +78,13 @@ class Agent:
         return self._trainer.episodes
 
     def learn(self, steps: int, *, progress: bool = True) -> Agent:
-        """Take that many more steps in the environment; a bar shows how it goes."""
+        """Take that many more steps in the environment; a bar shows how it goes.
+
+        The first `learning_starts` steps of an agent are random; a warning says so where a call takes no others.
+        """
         until = self._trainer.step + steps
+        if (problem := only_random(self.config, until)) is not None:
+            warnings.warn(problem, NothingLearnedWarning, stacklevel=2)
         if not progress:
             self._trainer.run(until)
             return self

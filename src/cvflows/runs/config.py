@@ -12,7 +12,7 @@ from cvflows.agents.base import Settings
 from cvflows.agents.methods import ENTROPIES, Entropy, Method, method
 from cvflows.errors import ArgumentError, UnknownNameError, dimension
 from cvflows.tasks.base import Task
-from cvflows.tasks.hyper import Hyper, tuned
+from cvflows.tasks.hyper import Hyper, scaled_to, tuned
 
 FEWEST = 30
 """Observations that a mean and a spread are taken from."""
@@ -108,8 +108,21 @@ def make_config(
         raise UnknownNameError("preset", preset, ("tuned", "paper"))
     rule = "sac" if found.rule == "sac" else "td3"
     numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
+    if steps:
+        numbers = scaled_to(numbers, task.family, steps)
     numbers = override(numbers, overrides or {})
     return RunConfig(task.name, found.name, steps or numbers.steps, hyper=numbers, **options)
+
+
+def only_random(config: RunConfig, until: int) -> str | None:
+    """A sentence that says so where training up to step `until` would only take random steps."""
+    starts = config.hyper.learning_starts
+    if until > starts:
+        return None
+    return (
+        f"nothing is learned by step {until:,}: the first {starts:,} steps take random actions to learn from; "
+        "take more steps, or set `learning_starts` lower"
+    )
 
 
 def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:

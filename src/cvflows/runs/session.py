@@ -31,18 +31,26 @@ def begin(
     wandb: str | None = None,
 ) -> Trainer:
     """A new run in `folder`, with a map that is read from `map_folder` or fitted now, shown in a W&B project."""
-    run = RunFolder(folder)
-    if run.has_checkpoint():
-        raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
-    task = resolved(task, config)
+    run = new_folder(folder)
     map_: ActionMap | None = None
-    if method_of(config).decoder == "map":
+    mapped = method_of(config).decoder == "map"
+    if not (mapped and map_folder is not None):  # a map that is given brings its constraint
+        task = resolved(task, config)
+    if mapped:
         map_ = load_map(map_folder) if map_folder is not None else fitted_map(task, config, progress=fit_tick)
         if map_folder is not None:
             task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
     trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
     begin_folder(run, trainer)
     return trainer
+
+
+def new_folder(folder: str | Path) -> RunFolder:
+    """The folder of a new run, or an error where it already holds one."""
+    run = RunFolder(folder)
+    if run.has_checkpoint():
+        raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
+    return run
 
 
 def resume(

@@ -48,6 +48,7 @@ _REACHER = replace(_TD3, steps=300_000, discount=0.98, buffer=200_000, frank_wol
 _WORLD = Hyper(
     steps=100_000, learning_rate=1e-4, hidden=(64, 64), buffer=100_000, learning_starts=256, frank_wolfe_rate=0.05
 )
+_CUSTOM = Hyper(learning_starts=1000)  # budgets of people's own environments are smaller than the benchmark's
 HYPER: dict[str, dict[str, Hyper]] = {
     "Reacher": {
         "sac": replace(_REACHER, tau=0.02, learning_rate=7.3e-4, batch=256, buffer=300_000, train_every=8),
@@ -56,7 +57,15 @@ HYPER: dict[str, dict[str, Hyper]] = {
     "Hopper": {"sac": Hyper(), "td3": replace(_TD3, learning_rate=3e-4, batch=256, train_every=1)},
     "MuJoCo": {"sac": Hyper(), "td3": _TD3},
     "world": {"sac": _WORLD, "td3": _WORLD},
+    "custom": {"sac": _CUSTOM, "td3": replace(_CUSTOM, learning_rate=1e-3)},
 }
+
+
+def scaled_to(numbers: Hyper, family: str, steps: int) -> Hyper:
+    """`numbers` for a run of `steps`: on environments of people's own, at most a tenth of it is random steps."""
+    if family != "custom":
+        return numbers
+    return replace(numbers, learning_starts=min(numbers.learning_starts, max(steps // 10, 1)))
 
 
 def hyper(family: str, rule: str) -> Hyper:
