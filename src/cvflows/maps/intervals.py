@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.structure import Row, Separable, Total, as_separable
+from cvflows.maps.inside import is_centred
 from cvflows.maps.rays import searched_exit
 
 Vector = Float[Array, "dim"]
@@ -20,11 +22,16 @@ LEAST = 1e-9
 def is_sliceable(constraint: AbstractConstraint) -> bool:
     """Whether one interval per entry is known to reach every feasible action.
 
-    True for rows that are all smallest at a = 0, for a single half-space, and for shares of a total.
+    True for boxes, for rows that are all smallest at an origin within the bounds, for a single half-space, and for
+    shares of a total.
     """
-    match as_separable(constraint.structure(jnp.zeros(constraint.context_dim))):
-        case Separable(rows=rows, centred=centred):
-            return centred or (len(rows) == 1 and _is_half_space(rows[0]))
+    match jax.eval_shape(lambda x: as_separable(constraint.structure(x)), jnp.zeros(constraint.context_dim)):
+        case Separable(rows=()):
+            return True
+        case Separable(rows=(row,)) if _is_half_space(row):
+            return True
+        case Separable():
+            return is_centred(constraint)
         case Total():
             return True
     return False

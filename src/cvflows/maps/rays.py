@@ -19,12 +19,6 @@ TINY = 1e-12
 HALVINGS = 26
 
 
-def is_centred(constraint: AbstractConstraint) -> bool:
-    """Whether the origin is inside in every context and every row is smallest there."""
-    structure = constraint.structure(jnp.zeros(constraint.context_dim))
-    return isinstance(structure, Separable) and structure.centred
-
-
 def gauge(
     constraint: AbstractConstraint, x: Float[Array, context], centre: Vector, v: Vector, *, at_zero: bool
 ) -> Scalar:

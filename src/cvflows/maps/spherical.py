@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -64,8 +65,8 @@ class Surroundings(_Spherical):
     constraint: AbstractConstraint
     inner: float
     outer: float
-    certified = False
-    leak = 0.002  # these sets are thin: at their edges the splines leak as much again
+    certified: ClassVar[bool] = False
+    leak: ClassVar[float] = 0.002  # these sets are thin: at their edges the splines leak as much again
 
     def frame(self, x: Context) -> Frame:
         return None
@@ -97,7 +98,7 @@ class Shells(_Spherical):
     """
 
     constraint: AbstractConstraint
-    certified = True
+    certified: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not is_shell(self.constraint):

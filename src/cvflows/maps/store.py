@@ -48,10 +48,10 @@ def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
         "sha256": hashlib.sha256(arrays).hexdigest(),
         **about,
     }
-    if (chart := getattr(map_, "chart", None)) is not None:
-        options = {name: value for name, value in vars(chart).items() if name != "constraint"}
-        record["chart"] = {"kind": type(chart).__name__, **options}
-        record["symmetry"] = asdict(map_.symmetry)  # type: ignore[attr-defined]
+    if isinstance(map_, SplineMap | SplineCoupling):
+        options = {name: value for name, value in vars(map_.chart).items() if name != "constraint"}
+        record["chart"] = {"kind": type(map_.chart).__name__, **options}
+        record["symmetry"] = asdict(map_.symmetry)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "map.safetensors", arrays)
     write_atomically(folder / "map.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
