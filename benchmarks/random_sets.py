@@ -141,7 +141,7 @@ def _user_cone(rng: Rng, dim: int) -> Part:
         away = (a - middle) * weights
         return jnp.maximum(jnp.sum(jnp.abs(away)), 2 * jnp.sqrt(jnp.sum(away**2) + 1e-6)) - 1 - jnp.exp(x[0])
 
-    return cv.Constraint(g, dim, 1, convex=True, anchor=middle), cv.Normal(1, -1, 0.5)
+    return cv.Constraint(g, dim, 1, convex=True, anchor=middle.tolist()), cv.Normal(1, -1, 0.5)
 
 
 def _user_plane(rng: Rng, dim: int) -> Part:

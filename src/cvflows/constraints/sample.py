@@ -1,4 +1,6 @@
-"""Feasible actions, uniform on C(x): rejection from a box around the set, or Hamiltonian Monte Carlo for thin sets."""
+"""Feasible actions, uniform on C(x): rejection from a box around the set, or from the slab of an equality; Hamiltonian
+Monte Carlo for other thin sets.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.slabs import Slab, find_slab, slab_samples
 
 LEAPS = 12
 ENOUGH = 8
@@ -47,11 +50,26 @@ def bounding_box(
 
 
 def feasible_samples(constraint: AbstractConstraint, x: Contexts, key: PRNGKeyArray) -> FeasibleSamples:
-    """By rejection; by Hamiltonian Monte Carlo when the set fills too little of the box around it."""
+    """On the slab of an equality; else by rejection; else, when the set fills too little of its box, by chains."""
+    slab = find_slab(constraint, x)
+    if slab is not None:
+        found = thin_samples(constraint, x, slab, key)
+        if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
+            return found
     found = rejection_samples(constraint, x, key)
     if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
         return found
     return hamiltonian_samples(constraint, x, key)
+
+
+def thin_samples(
+    constraint: AbstractConstraint, x: Contexts, slab: Slab, key: PRNGKeyArray, *, tries: int = 1024
+) -> FeasibleSamples:
+    """Uniform actions of the slab around the set, kept where feasible."""
+    drawn, log_volume = slab_samples(slab, tries, int(jax.random.randint(key, (), 0, 2**31 - 1)))
+    actions = jnp.asarray(drawn, jnp.float32)
+    accepted = np.asarray(constraint.contains(x[:, None], actions)) & np.isfinite(log_volume)[:, None]
+    return FeasibleSamples(actions, accepted, log_volume + np.log(np.maximum(accepted.mean(axis=1), 0.5 / tries)))
 
 
 def rejection_samples(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -91,4 +91,18 @@ def inner_point(constraint: AbstractConstraint, x: Float[Array, context]) -> Vec
         return jnp.zeros(constraint.action_dim)
     if is_centre_inside(constraint) or not constraint.convex:
         return lax.stop_gradient(constraint.centre(x))
+    if constraint.context_dim == 0:
+        return jnp.asarray(_deepest(constraint), x.dtype)
     return lax.stop_gradient(ColumnSet.at(constraint, x[:, None]).find_anchor(within_bounds=True)[:, 0])
+
+
+@lru_cache(maxsize=4096)
+def _deepest(constraint: AbstractConstraint) -> np.ndarray:
+    """The inner point of a set that never changes, found once."""
+    with jax.ensure_compile_time_eval():
+        return np.asarray(_solve(constraint))
+
+
+@partial(jax.jit, static_argnums=0)
+def _solve(constraint: AbstractConstraint) -> Vector:
+    return ColumnSet.at(constraint, jnp.zeros((0, 1))).find_anchor(within_bounds=True)[:, 0]
