@@ -24,6 +24,17 @@ class ConstraintFunctionError(CVFlowsError, ValueError):
     """A constraint function cannot be used: untraceable, wrong shape, or blind to the action."""
 
 
+class DisconnectedSetWarning(UserWarning):
+    """A set is in several pieces, and a map is about to learn it as if it were one."""
+
+
+class UnsuitableSetError(ArgumentError):
+    """A set that a kind of map cannot be made for."""
+
+    def __init__(self, expected: str, got: object) -> None:
+        super().__init__("constraint", expected, got)
+
+
 class StoreError(CVFlowsError, OSError):
     """A file is missing, damaged, foreign, or cannot be written."""
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-from cvflows.constraints.outcome import Projection
+from cvflows.constraints.outcome import Maximum, Projection
 from cvflows.constraints.structure import Structure, merge
 from cvflows.constraints.trace import check_function
 from cvflows.errors import ArgumentError, dimension, positive
@@ -44,6 +44,8 @@ class AbstractConstraint(abc.ABC):
     convex: bool
     quadratic: ClassVar[bool] = False
     """Whether every row is a polynomial of degree at most two in the action."""
+    distributes: ClassVar[bool] = False
+    """Whether `&` applies to every part of the set instead, as in a union."""
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:
@@ -69,7 +71,7 @@ class AbstractConstraint(abc.ABC):
 
     def __and__(self, other: AbstractConstraint) -> AbstractConstraint:
         """The intersection. Contexts must have one size, or none: see `reads` for sets that read different entries."""
-        if not isinstance(other, AbstractConstraint):
+        if not isinstance(other, AbstractConstraint) or other.distributes:
             return NotImplemented
         return Intersection((*_parts(self), *_parts(other)))
 
@@ -95,6 +97,12 @@ class AbstractConstraint(abc.ABC):
 
     def maximise(self, x: Samples | None, direction: Samples) -> Float[Array, "... dim"]:
         """The feasible action furthest along `direction`, argmax_{y ∈ C(x)} direction·y (the Frank-Wolfe oracle)."""
+        from cvflows.constraints.oracle import maximise_actions
+
+        return maximise_actions(self, *self._checked(x, direction, name="direction"))
+
+    def maximisation(self, x: Samples | None, direction: Samples) -> Maximum:
+        """The feasible action furthest along `direction`, with its outcome."""
         from cvflows.constraints.oracle import maximise_samples
 
         return maximise_samples(self, *self._checked(x, direction, name="direction"))

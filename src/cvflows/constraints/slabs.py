@@ -117,9 +117,7 @@ def sum_distribution(widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     below = np.clip(grid / order[:, :1], 0, 1)
     step = grid[:, 1:2]
     for width in order[:, 1:].T:
-        area = np.concatenate(
-            [np.zeros_like(step), np.cumsum((below[:, 1:] + below[:, :-1]) * step / 2, axis=1)], axis=1
-        )
+        area = np.pad(np.cumsum((below[:, 1:] + below[:, :-1]) * step / 2, axis=1), ((0, 0), (1, 0)))
         positive = width > 0
         span = np.where(positive, width, 1.0)
         earlier = np.stack([np.interp(s - w, s, a) for s, w, a in zip(grid, span, area, strict=True)])

@@ -15,6 +15,7 @@ from jaxtyping import Array
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows, in_batch
 from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.project import is_iterative
 from cvflows.maps.base import ActionMap, draw_latents, support
 
 CONTEXTS, LATENTS = 48, 64
@@ -103,10 +104,10 @@ def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions:
 
 
 def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:
-    """Whether each set has a point well enough inside for float32 to hit it; if it is not convex, any point at all."""
+    """Whether each set has a point well inside, so that float32 can hit it; any point will do for closed forms."""
     with jax.enable_x64(True):
         wide = np.asarray(x, np.float64)
-        if constraint.convex:
+        if constraint.convex and is_iterative(constraint):
             return largest_rows(constraint, wide, np.asarray(_deepest(constraint, wide))) <= -THINNEST
         found = constraint.project(wide, np.zeros((len(wide), constraint.action_dim)))
         return largest_rows(constraint, wide, np.asarray(found)) <= TOLERANCE

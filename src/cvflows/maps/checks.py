@@ -8,9 +8,11 @@ from jaxtyping import Array
 
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.union import Union
 from cvflows.errors import ArgumentError, ConstraintFunctionError
 from cvflows.maps.base import ActionMap, draw_latents
 from cvflows.maps.certify import largest_rows
+from cvflows.maps.pieces import warn_if_disconnected
 
 CONTEXTS, ACTIONS = 128, 64
 
@@ -43,6 +45,8 @@ def check_fittable(map_: ActionMap, contexts: ContextDistribution, *, allow_empt
             "state a wider set or contexts that leave one"
         )
     _check_start(map_, x, keys[2], empty)
+    if not map_.certified and not isinstance(constraint, Union):
+        warn_if_disconnected(constraint, contexts)
 
 
 def _rows_and_slopes(constraint: AbstractConstraint, x: Array, a: Array) -> tuple[Array, Array]:

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
-from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.contexts import ContextDistribution, Uniform
 from cvflows.constraints.structure import Radial
-from cvflows.errors import ArgumentError, look_up
+from cvflows.constraints.union import Union
+from cvflows.errors import ArgumentError, UnsuitableSetError, look_up
 from cvflows.maps.base import ActionMap
 from cvflows.maps.certify import find_failure
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
@@ -24,8 +25,10 @@ from cvflows.maps.rays import gauge
 from cvflows.maps.spherical import Shells, Surroundings, find_radii, is_shell
 from cvflows.maps.splines import SplineMap, typical_sizes
 from cvflows.maps.symmetry import find_symmetry
+from cvflows.maps.union import UnionMap, find_homes, volumes_and_overlap
 
 PROBES = 256
+NO_CONTEXT = Uniform(0, -1, 1)
 Maker = Callable[..., ActionMap]
 
 
@@ -40,7 +43,8 @@ def make_map(
     **Arguments:**
 
     - `kind`: `boxspline` and `realnvp` learn the set from its violation; `coupling` is the former with couplings;
-      `orb`, `slice`, `shell` and `gauge` are feasible by construction; `auto` takes the first of these that fits.
+      `orb`, `slice`, `shell` and `gauge` are feasible by construction, and so is `union` where the maps of its parts
+      are; `auto` takes the first of these that fits.
     - `contexts`: p_S; scales, symmetries and radii are read off its samples and the constraint's rows.
     - `options`: of the map's class, such as `base="uniform"`, `splines=False`, `bins`, `width`.
     """
@@ -48,13 +52,19 @@ def make_map(
         raise ArgumentError("contexts", f"{constraint.context_dim} entries, the context_dim", contexts.size)
     name = kind.casefold()
     make = None if name == "auto" else look_up("map", kind, KINDS)
-    failure = None
+    failure: object = None
     for attempt in kinds_for(constraint) if make is None else (name,):
         if make is None and attempt == "orb" and options.get("base", "normal") != "normal":
             continue
         own = {} if make is None and attempt == "orb" else options  # an orb has none of the options of others
         for variant in _variants(attempt, constraint):
-            map_ = KINDS[attempt](constraint, contexts, seed=seed, **own, **variant)
+            try:
+                map_ = KINDS[attempt](constraint, contexts, seed=seed, **own, **variant)
+            except UnsuitableSetError as error:
+                if make is not None:
+                    raise
+                failure = error
+                continue
             failure = find_failure(map_, contexts) if map_.certified else None
             if failure is None:
                 return map_
@@ -65,6 +75,7 @@ def make_map(
 def kinds_for(constraint: AbstractConstraint) -> tuple[str, ...]:
     """The certified kinds that the set's rows and bounds allow, the best first, and `boxspline`, which any set does."""
     fits = {
+        "union": isinstance(constraint, Union),
         "orb": radii(constraint) is not None,
         "slice": is_sliceable(constraint),
         "shell": is_shell(constraint),
@@ -83,6 +94,8 @@ def kind_of(map_: ActionMap) -> str:
     match map_:
         case Orb():
             return "orb"
+        case UnionMap():
+            return "union"
         case RealNVP():
             return "realnvp"
         case SplineCoupling():
@@ -159,6 +172,27 @@ def _orb(constraint: AbstractConstraint, contexts: ContextDistribution, *, seed:
     return Orb(constraint)
 
 
+def _union(
+    constraint: AbstractConstraint,
+    contexts: ContextDistribution,
+    *,
+    seed: int = 0,
+    base: str = "normal",
+    **options: Any,
+) -> ActionMap:
+    if not isinstance(constraint, Union):
+        raise UnsuitableSetError("a Union", constraint)
+    weights, overlap = volumes_and_overlap(constraint, contexts)
+    if overlap is not None:
+        expected = f"a Union of disjoint parts for a `union` map, which must be invertible; parts {overlap} overlap"
+        raise UnsuitableSetError(expected, constraint)
+    parts = [
+        make_map("auto", part, contexts if part.context_dim else NO_CONTEXT, seed=seed, base=base, **options)
+        for part in constraint.parts
+    ]
+    return UnionMap(constraint, parts, weights=weights, homes=find_homes(constraint, contexts), base=base)
+
+
 KINDS: dict[str, Maker] = {
     "boxspline": _box_spline,
     "coupling": _coupling,
@@ -167,6 +201,7 @@ KINDS: dict[str, Maker] = {
     "gauge": _gauge,
     "shell": _shell,
     "orb": _orb,
+    "union": _union,
 }
 
 

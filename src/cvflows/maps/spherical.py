@@ -27,6 +27,8 @@ from cvflows.maps.intervals import Index
 
 KEEP = 2e-6
 """Share of the radii kept clear at each edge, against rounding."""
+NARROWEST = 2.0**-22
+"""Where earlier angles leave a single point open, the interval is this wide: less than what `KEEP` keeps clear."""
 
 
 def _to_action(y: Vector, dim: int) -> Mapped:
@@ -124,10 +126,10 @@ class Shells(_Spherical):
         share = (1 - KEEP) / (inner * before)
         if k == dim - 2:
             first = jnp.where(share < 1, jnp.arccos(jnp.minimum(share, 1 - 1e-6)), 0.0)
-            return first, jnp.maximum(math.pi / 2 - first, first)
+            return first, jnp.maximum(math.pi / 2 - first, first + NARROWEST)
         square = 1 - (dim - 1 - k) * share**2
         least = jnp.where(square > 0, jnp.sqrt(jnp.maximum(square, 1e-12)), 0.0)
-        return least, jnp.maximum(jnp.minimum(share, 1.0), least)
+        return least, jnp.maximum(jnp.minimum(share, 1.0), least + NARROWEST)
 
     def _radius(self, y: Vector) -> tuple[Scalar, Scalar]:
         dim, (inner, outer) = self.constraint.action_dim, self._radii()
