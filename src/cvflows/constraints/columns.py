@@ -22,6 +22,8 @@ from cvflows.constraints.trace import smoothed
 
 CHUNK = 64
 """Samples that the iterative methods solve together."""
+INSIDE = 1e-5
+"""How far below zero rows are driven, so that linearisation errors do not leave the set."""
 
 
 class ColumnSet(eqx.Module):
@@ -86,6 +88,8 @@ class ColumnSet(eqx.Module):
 
         def look() -> Columns:
             found = self.least_violating(within_bounds=within_bounds)
+            mended = self.restore(found, steps=6)  # an equality may want more digits than the method above has
+            found = jnp.where((worst(mended) < jnp.minimum(worst(found), 0))[None], mended, found)
             better = worst(found) < start
             return jnp.where((good | ~better)[None], centre, found)
 
@@ -123,6 +127,29 @@ class ColumnSet(eqx.Module):
                     return jnp.concatenate([curved(width, z[:dim]), *edges]) / reach - z[dim:]
 
                 return interior.solve_curved(problem, interior.Curved(raised, kinked), begin).z[:-1]
+
+    def restore(self, y: Columns, steps: int) -> Columns:
+        """Gauss-Newton on the violated rows, within the bounds."""
+
+        def improve(_: Any, y: Columns) -> Columns:
+            value, slope = self.rows(y), interior.jacobian(self.rows, y)
+            excess = jnp.maximum(value + INSIDE, 0)
+            weight = (excess > 0).astype(y.dtype)
+
+            def step(free: Columns) -> Columns:
+                masked = slope * free[None]
+                matrix = interior.gram(masked, weight)
+                damping = 1e-6 * jnp.trace(matrix)[None] + 1e-12
+                matrix = matrix + interior.on_diagonal(damping + (1 - free))
+                return -solve_positive(matrix, interior.weigh(masked, excess))
+
+            move = step(jnp.ones_like(y))
+            stuck = ((y <= self.low) & (move < 0)) | ((y >= self.high) & (move > 0))
+            move = step(1 - stuck.astype(y.dtype))
+            better = jnp.clip(y + move, self.low, self.high)
+            return jnp.where(jnp.isfinite(better), better, y)
+
+        return lax.fori_loop(0, steps, improve, jnp.clip(y, self.low, self.high))
 
     def attach_gradient(self, found: interior.Iterate, a: Columns) -> Columns:
         """`found.z` with the derivative of the projection of `a` by the implicit function theorem on the KKT system."""

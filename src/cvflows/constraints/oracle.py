@@ -13,15 +13,14 @@ from cvflows.constraints import interior, multipliers
 from cvflows.constraints.base import AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
 from cvflows.constraints.outcome import Maximum, Outcome
-from cvflows.constraints.project import CERTIFIED, best_of_parts, is_iterative, land, project_columns, solve_convex
+from cvflows.constraints.project import CERTIFIED, best_of_parts, is_iterative, land, project_columns, solve_certified
 from cvflows.constraints.search import search
-from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Scalars
+from cvflows.constraints.shapes import Codes, Columns, Contexts, Scalars
 from cvflows.constraints.structure import Radial, Separable, Total, as_separable
 from cvflows.constraints.union import Union, own_context
 
 STEP = 10.0
-STEPS = 4
-"""Length and number of the proximal steps after the interior-point method."""
+"""Length of the proximal step after the interior-point method."""
 FAR = 300.0
 """How far along the direction to project from: exact for shells and sums but for ties, which it settles."""
 
@@ -71,22 +70,13 @@ def maximise_columns(constraint: AbstractConstraint, x: Contexts, direction: Col
 
 
 def _maximise_convex(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
-    """The interior-point optimum, then proximal steps until a dual bound certifies the value or they are used up."""
+    """The interior-point optimum and a proximal step, exact where a dual bound certifies it."""
     anchor = here.find_anchor()
-    found = solve_convex(here, _furthest(here, c, anchor), anchor)
+    problem = _furthest(here, c, anchor)
+    found, _ = solve_certified(here, problem, anchor, lambda found: shortfall(here, found.z, c))
     y, landed = land(here, found.z, anchor, jnp.full(c.shape[1], Outcome.EXACT))
-
-    def is_short(y: Columns) -> Flags:
-        return shortfall(here, y, c) > CERTIFIED
-
-    def step(state: tuple[Array, Columns]) -> tuple[Array, Columns]:
-        return state[0] + 1, _improve(here, c, state[1])
-
-    def is_open(state: tuple[Array, Columns]) -> Array:
-        return (state[0] < STEPS) & jnp.any(is_short(state[1]) & (landed != Outcome.EMPTY))
-
-    _, y = lax.while_loop(is_open, step, (jnp.asarray(0), y))
-    proven = jnp.where(is_short(y), Outcome.APPROXIMATE, Outcome.EXACT)
+    y = _improve(here, c, y)
+    proven = jnp.where(shortfall(here, y, c) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
     return y, jnp.where(landed == Outcome.EMPTY, landed, proven).astype(jnp.int32)
 
 

@@ -156,8 +156,9 @@ def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Co
 def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
     frozen, target = lax.stop_gradient((here, a))
     anchor = frozen.find_anchor()
-    found = solve_convex(frozen, nearest_to(target, frozen), anchor)
-    outcome = jnp.where(_excess(frozen, found, target) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
+    problem = nearest_to(target, frozen)
+    found, excess = solve_certified(frozen, problem, anchor, lambda found: _excess(frozen, found, target))
+    outcome = jnp.where(excess <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
     return here.attach_gradient(found, a), anchor, outcome
 
 
@@ -172,13 +173,32 @@ def nearest_to(a: Columns, here: ColumnSet) -> interior.Problem:
     return interior.Problem(jnp.ones_like(a), a, jnp.zeros_like(a), here.low, here.high)
 
 
-def solve_convex(here: ColumnSet, problem: interior.Problem, anchor: Columns) -> interior.Iterate:
-    """The optimum over a convex set by the interior-point method that fits its rows."""
-    match here.convex_rows():
-        case interior.Flat() as flat:
-            return interior.solve_flat(problem, flat, anchor)
-        case interior.Curved() as curved:
-            return interior.solve_curved(problem, curved, anchor)
+def solve_certified(
+    here: ColumnSet, problem: interior.Problem, anchor: Columns, excess: Callable[[interior.Iterate], Scalars]
+) -> tuple[interior.Iterate, Scalars]:
+    """The optimum over a convex set by the interior-point method that fits its rows, and how far off it may be.
+
+    `excess` bounds that. Where the bound is too large for some sample, the batch is solved once more, patiently.
+    """
+
+    def solve(patient: bool) -> interior.Iterate:
+        match here.convex_rows():
+            case interior.Flat() as flat:
+                return interior.solve_flat(problem, flat, anchor, iterations=40 if patient else 12)
+            case interior.Curved() as curved:
+                return interior.solve_curved(problem, curved, anchor, patient=patient)
+
+    found = solve(patient=False)
+    doubt = excess(found)
+
+    def again() -> tuple[interior.Iterate, Scalars]:
+        other = solve(patient=True)
+        left = excess(other)
+        better = left < jnp.where(jnp.isnan(doubt), jnp.inf, doubt)
+        chosen = (jnp.where(better[None], new, old) for new, old in zip(other, found, strict=True))
+        return interior.Iterate(*chosen), jnp.where(better, left, doubt)
+
+    return lax.cond(jnp.all(doubt <= CERTIFIED), lambda: (found, doubt), again)
 
 
 def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Scalars:

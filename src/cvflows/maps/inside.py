@@ -48,9 +48,11 @@ def constant(function: Callable[[Array], tuple[Any, ...]], context_dim: int) -> 
     with jax.ensure_compile_time_eval():
         zeros = jnp.zeros(context_dim)
         traced = jax.make_jaxpr(function)(zeros).jaxpr
-        read = {id(variable) for equation in traced.eqns for variable in equation.invars}
-        read |= {id(variable) for variable in traced.outvars}
-        if context_dim and id(traced.invars[0]) in read:
+        needed = {id(variable) for variable in traced.outvars}
+        for equation in reversed(traced.eqns):
+            if any(id(variable) in needed for variable in equation.outvars):
+                needed |= {id(variable) for variable in equation.invars}
+        if context_dim and id(traced.invars[0]) in needed:
             return None
         return [np.asarray(value) for value in function(zeros)]
 

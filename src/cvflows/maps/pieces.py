@@ -14,10 +14,10 @@ import numpy as np
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.constraints.sample import rejection_samples
+from cvflows.constraints.sample import FeasibleSamples
 from cvflows.errors import DisconnectedSetWarning
 
-CONTEXTS, SAMPLES = 4, 96
+CONTEXTS, TRIES, SAMPLES = 4, 32768, 96
 STOPS = 15
 """Points looked at on a straight way between two samples."""
 STEPS = 48
@@ -32,8 +32,8 @@ def warn_if_disconnected(constraint: AbstractConstraint, contexts: ContextDistri
     if pieces > 1:
         place = ", ".join(f"{value:.4g}" for value in x)
         warnings.warn(
-            f"the set is in {pieces} pieces at x=({place}): a map that learns it may put nearly all actions into one of "
-            "them, whatever `recall` says. State the pieces apart, as cv.Union(one, other): its map reaches them all",
+            f"the set seems to be in {pieces} pieces at x=({place}): a map that learns it may put nearly all actions "
+            "into one of them, whatever `recall` says. State them as cv.Union(one, other), whose map reaches all",
             DisconnectedSetWarning,
             stacklevel=4,
         )
@@ -47,7 +47,10 @@ def count_pieces(
         return 1, ()
     keys = jax.random.split(jax.random.key(seed))
     x = contexts.sample(keys[0], CONTEXTS if contexts.size else 1)
-    found = rejection_samples(constraint, x, keys[1]).first(SAMPLES)
+    low, high = (side[:, None] for side in jax.vmap(constraint.bounds, axis_size=len(x))(x))
+    drawn = low + jax.random.uniform(keys[1], (len(x), TRIES, constraint.action_dim)) * (high - low)
+    inside = np.asarray(constraint.contains(x[:, None], drawn))
+    found = FeasibleSamples(drawn, inside, np.zeros(len(x))).first(SAMPLES)
     most: tuple[int, tuple[float, ...]] = 1, ()
     for own, actions, accepted in zip(np.asarray(x), np.asarray(found.actions), found.accepted, strict=True):
         if accepted.sum() < ENOUGH:
@@ -66,8 +69,8 @@ def _straight(constraint: AbstractConstraint, x: np.ndarray, actions: np.ndarray
     """Group numbers of the accepted actions, two of which share a group when straight ways join them."""
     shares = jnp.arange(1, STOPS + 1) / (STOPS + 1)
     ways = actions[:, None, None] + np.asarray(shares)[:, None] * (actions[None, :, None] - actions[:, None, None])
-    joined = np.asarray(constraint.contains(x, ways)).all(axis=2)[np.ix_(accepted, accepted)]
-    return _groups(joined)
+    joined: np.ndarray = np.all(np.asarray(constraint.contains(x, ways)), axis=2)
+    return _groups(joined[np.ix_(accepted, accepted)])
 
 
 def _groups(joined: np.ndarray) -> np.ndarray:

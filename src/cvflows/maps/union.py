@@ -1,7 +1,7 @@
-"""The map of a union of disjoint sets: the first coordinate of the latent chooses the part, whose own map does the rest.
+"""The map of a union of disjoint sets: the latent's first coordinate chooses the part, whose own map does the rest.
 
-With u = erf(â/√2) uniform on the box, the interval (-1,1) of u₁ is cut into one piece per part, of length 2w_k; the piece
-is stretched back to (-1,1) and goes to the part's map as a latent. So p(a) = w_k·p_k(a) on part k, and
+With u = erf(â/√2) uniform on the box, the interval (-1,1) of u₁ is cut into one piece per part, of length 2w_k; the
+piece is stretched back to (-1,1) and goes to the part's map as a latent. So p(a) = w_k·p_k(a) on part k, and
 
     log|det| = log|det of part k's map| - log w_k + (what both changes of base contribute).
 
@@ -20,9 +20,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from cvflows.constraints.base import TOLERANCE
+from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.constraints.outcome import Outcome
-from cvflows.constraints.project import project_columns
+from cvflows.constraints.project import is_iterative, project_columns
 from cvflows.constraints.sample import feasible_samples
 from cvflows.constraints.union import Union, own_context
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
@@ -40,8 +42,8 @@ Shares = Float[Array, "parts"]
 class UnionMap(ActionMap):
     """One map per part.
 
-    **Arguments:** `parts`: the maps, in the order of `constraint.parts`; `weights`: their shares of the latents; `homes`:
-    for every part a context in which it is not empty, or None where it never is.
+    **Arguments:** `parts`: the maps, in the order of `constraint.parts`; `weights`: their shares of the latents;
+    `homes`: for every part a context in which it is not empty, or None where it never is.
     """
 
     constraint: Union = eqx.field(static=True)
@@ -131,6 +133,8 @@ class UnionMap(ActionMap):
         if self.homes[k] is None:
             return jnp.asarray(True)
         x = own_context(part, context)
+        if part.convex and is_iterative(part):  # a point whose worst row is least
+            return jnp.max(part.rows(x, ColumnSet.at(part, x[:, None]).find_anchor()[:, 0])) <= TOLERANCE
         return project_columns(part, x[:, None], part.centre(x)[:, None])[1][0] != Outcome.EMPTY
 
 
