@@ -36,6 +36,17 @@ class FaultyEnvironmentError(CVFlowsError, RuntimeError):
     """An environment gave something that cannot be used."""
 
 
+class DisconnectedSetWarning(UserWarning):
+    """A set is in several pieces, and a map is about to learn it as if it were one."""
+
+
+class UnsuitableSetError(ArgumentError):
+    """A set that a kind of map cannot be made for."""
+
+    def __init__(self, expected: str, got: object) -> None:
+        super().__init__("constraint", expected, got)
+
+
 class StoreError(CVFlowsError, OSError):
     """A file is missing, damaged, foreign, or cannot be written."""
 

@@ -186,6 +186,7 @@ def print_fit(figures: dict[str, Any]) -> None:
         ("map", figures["map"], f"{figures['gradient_steps']} gradient steps in {took}"),
         ("accuracy", f"{figures['accuracy']:.3%}", f"{counted}, in {figures['contexts']} contexts"),
         ("recall", f"{figures['recall']:.2%}", "of the allowed actions are reached"),
+        ("covered", f"{figures['covered']:.2%}", "with at least a hundredth of the uniform density"),
         ("F1", f"{figures['f1']:.2%}", "of the two"),
         ("KL to uniform", f"{figures['kl']:.3f}", "nats; 0 when every allowed action is as likely"),
         ("violation", f"{figures['mean_violation']:.2g}", "mean CV"),

@@ -20,6 +20,7 @@ from safetensors.numpy import save as save_arrays
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
+from cvflows.constraints.union import Union
 from cvflows.errors import ArgumentError, StoreError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
@@ -28,9 +29,12 @@ from cvflows.maps.orb import Orb
 from cvflows.maps.spherical import Shells, Surroundings
 from cvflows.maps.splines import SplineMap
 from cvflows.maps.symmetry import Symmetry
+from cvflows.maps.union import UnionMap
 
 FORMAT, VERSION = "cvflows map", 1
-MAPS: dict[str, Callable[..., ActionMap]] = {cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb)}
+MAPS: dict[str, Callable[..., ActionMap]] = {
+    cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb, UnionMap)
+}
 CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents, Slices, Gauge, Shells, Surroundings)}
 
 
@@ -41,21 +45,28 @@ def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "map": type(map_).__name__,
-        "settings": map_.settings(),
+        **_shape(map_),
         "constraint": describe(map_.constraint),
         "fingerprint": fingerprint(map_.constraint),
         "sha256": hashlib.sha256(arrays).hexdigest(),
         **about,
     }
-    if (chart := getattr(map_, "chart", None)) is not None:
-        options = {name: value for name, value in vars(chart).items() if name != "constraint"}
-        record["chart"] = {"kind": type(chart).__name__, **options}
-        record["symmetry"] = asdict(map_.symmetry)  # type: ignore[attr-defined]
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "map.safetensors", arrays)
     write_atomically(folder / "map.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
     return folder
+
+
+def _shape(map_: ActionMap) -> dict[str, Any]:
+    """What makes a map of the same shape again."""
+    shape: dict[str, Any] = {"map": type(map_).__name__, "settings": map_.settings()}
+    match map_:
+        case SplineMap(chart=chart, symmetry=symmetry) | SplineCoupling(chart=chart, symmetry=symmetry):
+            options = {name: value for name, value in vars(chart).items() if name != "constraint"}
+            shape |= {"chart": {"kind": type(chart).__name__, **options}, "symmetry": asdict(symmetry)}
+        case UnionMap(parts=parts):
+            shape["parts"] = [_shape(part) for part in parts]
+    return shape
 
 
 def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -> ActionMap:
@@ -126,6 +137,9 @@ def _skeleton(record: dict[str, Any], constraint: AbstractConstraint) -> ActionM
     """The map with arrays of the right shapes."""
     make = MAPS[record["map"]]
     settings = record["settings"]
+    if isinstance(constraint, Union) and "parts" in record:
+        pairs = zip(record["parts"], constraint.parts, strict=True)
+        return make(constraint, [_skeleton(shape, part) for shape, part in pairs], **settings)
     if "chart" not in record:
         return make(constraint, **settings)
     options = dict(record["chart"])
