@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cvflows import files
 from cvflows.errors import StoreError, dimension
-from cvflows.files import hash_prefix, perform, plain_name, read_bytes, writable, write_all
+from cvflows.files import hash_prefix, plain_name, read_bytes, writable, write_all
 
 MOST_TABLE = 1 << 31
 """Bytes of the largest table that is read."""
@@ -118,9 +119,9 @@ class Appended:
             if (found := os.fstat(descriptor).st_size) < self.size:
                 raise StoreError(self.path, f"has {found:,} of {self.size:,} bytes: another program changed it")
             if found > self.size:
-                perform("truncate", self.path, os.ftruncate, descriptor, self.size)
+                files.perform("truncate", self.path, os.ftruncate, descriptor, self.size)
             os.lseek(descriptor, self.size, os.SEEK_SET)
-            perform("write", self.path, write_all, descriptor, content)
+            files.perform("write", self.path, write_all, descriptor, content)
         self._running.update(content)
         self.size += len(content)
 
@@ -131,7 +132,7 @@ class Appended:
         with writable(self.path) as descriptor:
             if os.fstat(descriptor).st_size != self.size:
                 raise StoreError(self.path, "was changed by another program")
-            perform("sync", self.path, os.fsync, descriptor)
+            files.perform("sync", self.path, os.fsync, descriptor)
         self._synced = True
 
     def mark(self) -> Mark:
@@ -149,4 +150,4 @@ class Appended:
         """Remove what does not count."""
         with writable(self.path) as descriptor:
             if os.fstat(descriptor).st_size > self.size:
-                perform("truncate", self.path, os.ftruncate, descriptor, self.size)
+                files.perform("truncate", self.path, os.ftruncate, descriptor, self.size)

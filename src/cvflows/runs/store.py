@@ -45,7 +45,7 @@ from safetensors.numpy import save as save_arrays
 from cvflows.agents.replay import Replay
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, rebuild
-from cvflows.errors import ArgumentError, DamageWarning, StoreError
+from cvflows.errors import ArgumentError, DamageWarning, StoreError, shown
 from cvflows.files import Format, exists, make_folder, read_bytes, read_record, remove, write_atomically, write_record
 from cvflows.maps.store import filled, named_arrays
 from cvflows.runs.checkpoint import MOST_TABLE, Appended, Checkpoint, Counts, Mark
@@ -337,7 +337,10 @@ class RunFolder:
         return self._appended.setdefault(name, Appended(self.path, name))
 
     def _write(self, name: str, data: Mapping[str, Any]) -> None:
-        write_record(self.path / name, FORMAT, data)
+        write_record(self.path / name, FORMAT, {**data, "file": name})
 
     def _read(self, name: str) -> dict[str, Any]:
-        return read_record(self.path / name, FORMAT, ": is this a run folder?")
+        data = read_record(self.path / name, FORMAT, ": is this a run folder?")
+        if (was := data.pop("file", None)) != name:
+            raise StoreError(self.path / name, f"was written as {shown(was)}")
+        return data
