@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import numbers
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -38,12 +40,12 @@ class DamageWarning(UserWarning):
 class UnknownNameError(CVFlowsError, LookupError):
     """A name that is not in the catalogue it was looked up in."""
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
-        names = list(choices)
+    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
+        name, names = shown(name), list(choices)
         folded = {choice.casefold(): choice for choice in names}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.4)
         hint = f"did you mean {folded[near[0]]!r}? " if near else ""
-        super().__init__(f"unknown {kind} {shown(repr(name))}: {hint}choose from {', '.join(names)}")
+        super().__init__(f"unknown {kind} {name!r}: {hint}choose from {', '.join(names)}")
 
 
 def shown(value: object, longest: int = 300) -> str:
@@ -76,7 +78,7 @@ def positive(argument: str, value: float) -> float:
 
 def within(argument: str, value: float, low: float, high: float, *, above: bool = False) -> float:
     """`value`, or an error when it is not a number in [low, high], or in (low, high] with `above`."""
-    right = isinstance(value, (int, float)) and not isinstance(value, bool)
+    right = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not right or not (low < value if above else low <= value) or not value <= high:
         raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", _quoted(value))
     return value
@@ -84,11 +86,15 @@ def within(argument: str, value: float, low: float, high: float, *, above: bool 
 
 def dimension(argument: str, value: int, *, least: int = 1, most: int = 10**15) -> int:
     """`value` as an int, or an error when it is not a whole number in [least, most]."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
         raise ArgumentError(argument, f"a whole number ≥ {least}", _quoted(value))
-    if int(value) > most:
+    if number > most:
         raise ArgumentError(argument, f"a whole number ≤ {most:,}", value)
-    return int(value)
+    return number
 
 
 def _quoted(value: object) -> object:
@@ -98,6 +104,6 @@ def _quoted(value: object) -> object:
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
     """`table[name]`, ignoring case, or an error with the nearest name."""
     for choice, value in table.items():
-        if choice.casefold() == str(name).casefold():
+        if isinstance(name, str) and choice.casefold() == name.casefold():
             return value
-    raise UnknownNameError(kind, str(name), table)
+    raise UnknownNameError(kind, name, table)

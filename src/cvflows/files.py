@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from cvflows.errors import StoreError
+from cvflows.errors import ArgumentError, StoreError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,6 +31,13 @@ class Format(NamedTuple):
 
     name: str
     version: int
+
+
+def as_path(argument: str, value: object) -> Path:
+    """`value` as a path, or an error that names the argument."""
+    if not isinstance(value, (str, Path)) or "\0" in str(value):
+        raise ArgumentError(argument, "a path", repr(value))
+    return Path(value)
 
 
 def perform(operation: str, path: Path, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

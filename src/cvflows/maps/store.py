@@ -19,7 +19,7 @@ from safetensors.numpy import save as save_arrays
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
 from cvflows.errors import ArgumentError, StoreError, shown
-from cvflows.files import Format, make_folder, read_bytes, read_record, serialise, write_atomically, write_record
+from cvflows.files import Format, as_path, make_folder, read_bytes, read_record, serialise, write_atomically, write_record
 from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling
@@ -39,7 +39,7 @@ CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents
 
 def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
     """Write a map into `folder`; `about` is kept as it is in `map.json`. Returns the folder."""
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     arrays = save_arrays(named_arrays(map_))
     if folder.is_symlink():
         raise StoreError(folder, "is a symbolic link, which is not followed")
@@ -71,7 +71,7 @@ def _description(map_: ActionMap, arrays: bytes) -> dict[str, Any]:
 
 def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -> ActionMap:
     """Read a map. `constraint` is needed when a function of yours is part of the set; it must be the same set."""
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     record = read_map_record(folder)
     constraint = _constraint(folder, record, constraint)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, dimension
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
@@ -80,7 +80,7 @@ class Agent:
 
     def learn(self, steps: int, *, progress: bool = True) -> Agent:
         """Take that many more steps in the environment; a bar shows how it goes."""
-        until = self._trainer.step + steps
+        until = self._trainer.step + dimension("steps", steps, most=2**31 - 1)
         if not progress:
             self._trainer.run(until)
             return self
@@ -92,8 +92,11 @@ class Agent:
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[np.ndarray, None]:
         """An allowed action for one observation (o,), or one for each of a batch (n, o)."""
-        given = np.asarray(observation, np.float32)
         size = self.task.observation_dim
+        try:
+            given = np.asarray(observation, np.float32)
+        except (TypeError, ValueError):
+            raise ArgumentError("observation", f"{size} numbers, or rows of them", observation) from None
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
         if not np.isfinite(given).all():
@@ -107,7 +110,7 @@ class Agent:
 
     def evaluate(self, episodes: int = 100) -> dict[str, float]:
         """Mean return, violations before projection, and more, over episodes without exploring."""
-        return self._trainer.evaluate(episodes)
+        return self._trainer.evaluate(dimension("episodes", episodes, most=10**6))
 
     def save(self, folder: str | Path) -> Path:
         """Write everything: config, map, networks, transitions, tables and counts.

@@ -165,7 +165,7 @@ def make_config(
     nearest.
     """
     found = method(method_name)
-    if preset not in ("tuned", "paper"):
+    if not isinstance(preset, str) or preset not in ("tuned", "paper"):
         raise UnknownNameError("preset", preset, ("tuned", "paper"))
     rule = "sac" if found.rule == "sac" else "td3"
     numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
@@ -229,6 +229,6 @@ def method_of(config: RunConfig) -> Method:
         found = replace(found, map=config.map)
     if config.entropy is None:
         return found
-    if config.entropy not in ENTROPIES:
+    if not isinstance(config.entropy, str) or config.entropy not in ENTROPIES:
         raise UnknownNameError("entropy", config.entropy, ENTROPIES)
     return replace(found, entropy=config.entropy)

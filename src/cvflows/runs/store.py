@@ -46,7 +46,7 @@ from cvflows.agents.replay import Replay
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, rebuild
 from cvflows.errors import ArgumentError, DamageWarning, StoreError, shown
-from cvflows.files import Format, exists, make_folder, read_bytes, read_record, remove, write_atomically, write_record
+from cvflows.files import Format, as_path, exists, make_folder, read_bytes, read_record, remove, write_atomically, write_record
 from cvflows.maps.store import filled, named_arrays
 from cvflows.runs.checkpoint import MOST_TABLE, Appended, Checkpoint, Counts, Mark
 from cvflows.runs.config import RunConfig, fingerprint
@@ -88,7 +88,7 @@ class RunFolder:
     """One run on disk."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = as_path("folder", path)
         self.lock = FolderLock(self.path)
         self.current: Checkpoint | None = None
         self._appended: dict[str, Appended] = {}
