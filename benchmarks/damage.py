@@ -155,7 +155,9 @@ def _reported(folder: Path) -> tuple[Any, str]:
     curves = [vars(curve) for name in ("return", "violations") for curve in tables.curves(name)]
     notes = [note for note in tables.notes if note.startswith("left out")]
     speed = [cell["mean"] for cell in tables.cells("speed")]
-    return repr((figures, curves, tables.aggregates(), [run["versions"] for run in tables.runs()], speed)), "".join(notes)
+    return repr((figures, curves, tables.aggregates(), [run["versions"] for run in tables.runs()], speed)), "".join(
+        notes
+    )
 
 
 def _loaded(folder: Path) -> tuple[Any, str]:
@@ -183,7 +185,7 @@ def _worked(folder: Path) -> tuple[Any, str]:
     return contents(fresh), ""
 
 
-_OF_RUN = {
+_OF_RUN: dict[str, Callable[[Path], tuple[Any, str]]] = {
     "resume": _resumed,
     "evaluate": _evaluated,
     "watch": _watched,

@@ -1,10 +1,10 @@
 """Attacks on runs: kills at any moment, damage to any file, hostile command lines and arguments. Each by the hundred.
 
-    from benchmarks.faults import kills, damage, fuzz
+from benchmarks.faults import kills, damage, fuzz
 
-    kills(500, seed=0)    # {"tried", "identical"}: does a run that was killed end as if it had not been?
-    damage(1000, seed=0)  # {"tried", "refused", "harmless", "silently_wrong", "tracebacks"}
-    fuzz(10_000, seed=0)  # {"tried", "tracebacks"}
+kills(500, seed=0)    # {"tried", "identical"}: does a run that was killed end as if it had not been?
+damage(1000, seed=0)  # {"tried", "refused", "harmless", "silently_wrong", "tracebacks"}
+fuzz(10_000, seed=0)  # {"tried", "tracebacks"}
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import jax
 import numpy as np
 
-HYPER = {"hidden": (8, 8), "batch": 8, "learning_starts": 20, "buffer": 64, "train_every": 4}
+HYPER: dict[str, Any] = {"hidden": (8, 8), "batch": 8, "learning_starts": 20, "buffer": 64, "train_every": 4}
 OPTIONS: dict[str, Any] = {
     "steps": 120,
     "checkpoint_every": 24,
@@ -91,7 +91,14 @@ def shared_learner(method: Any, settings: Any, problem: Any, map_: Any = None, s
     from cvflows.agents.learner import Learner
     from cvflows.maps.store import map_digest
 
-    key = method, settings, problem.constraint, problem.observation_dim, seed, None if map_ is None else map_digest(map_)
+    key = (
+        method,
+        settings,
+        problem.constraint,
+        problem.observation_dim,
+        seed,
+        None if map_ is None else map_digest(map_),
+    )
     if key not in _LEARNERS:
         made = Learner(method, settings, problem, map_, seed)
         _LEARNERS[key] = made, jax.tree.map(np.asarray, made.state)
@@ -135,7 +142,9 @@ def begin_or_resume(folder: Path, method: str = "DDPG", seed: int = 0) -> Any:
     return begin(ball(), config_of(method, seed), folder, make_env=make_env, map_folder=map_folder)
 
 
-def finish(folder: Path, method: str = "DDPG", seed: int = 0, tick: Callable[[Any], None] | None = None) -> dict[str, Any]:
+def finish(
+    folder: Path, method: str = "DDPG", seed: int = 0, tick: Callable[[Any], None] | None = None
+) -> dict[str, Any]:
     """Take a run to its end."""
     from cvflows.runs.session import complete
 

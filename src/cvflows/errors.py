@@ -70,7 +70,7 @@ def positive(argument: str, value: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(argument, "a positive number", _quoted(value)) from None
+        raise ArgumentError(argument, "a positive number", quoted(value)) from None
     if not 0 < number < float("inf"):
         raise ArgumentError(argument, "a positive number", value)
     return number
@@ -80,7 +80,7 @@ def within(argument: str, value: float, low: float, high: float, *, above: bool 
     """`value`, or an error when it is not a number in [low, high], or in (low, high] with `above`."""
     right = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not right or not (low < value if above else low <= value) or not value <= high:
-        raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", _quoted(value))
+        raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", quoted(value))
     return value
 
 
@@ -91,14 +91,18 @@ def dimension(argument: str, value: int, *, least: int = 1, most: int = 10**15) 
     except TypeError:
         number = least - 1
     if number < least:
-        raise ArgumentError(argument, f"a whole number ≥ {least}", _quoted(value))
+        raise ArgumentError(argument, f"a whole number ≥ {least}", quoted(value))
     if number > most:
         raise ArgumentError(argument, f"a whole number ≤ {most:,}", value)
     return number
 
 
-def _quoted(value: object) -> object:
-    return value if isinstance(value, int) else repr(value)
+def quoted(value: object) -> str:
+    """`value` as Python writes it, whatever it is."""
+    try:
+        return shown(repr(value))
+    except Exception:  # numbers of thousands of digits; objects that cannot describe themselves
+        return f"something of type {type(value).__name__} that cannot be printed"
 
 
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from cvflows.errors import ArgumentError, StoreError
+from cvflows.errors import ArgumentError, StoreError, quoted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Format(NamedTuple):
 def as_path(argument: str, value: object) -> Path:
     """`value` as a path, or an error that names the argument."""
     if not isinstance(value, (str, Path)) or "\0" in str(value):
-        raise ArgumentError(argument, "a path", repr(value))
+        raise ArgumentError(argument, "a path", quoted(value))
     return Path(value)
 
 

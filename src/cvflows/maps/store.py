@@ -19,7 +19,16 @@ from safetensors.numpy import save as save_arrays
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
 from cvflows.errors import ArgumentError, StoreError, shown
-from cvflows.files import Format, as_path, make_folder, read_bytes, read_record, serialise, write_atomically, write_record
+from cvflows.files import (
+    Format,
+    as_path,
+    make_folder,
+    read_bytes,
+    read_record,
+    serialise,
+    write_atomically,
+    write_record,
+)
 from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
-from cvflows.errors import ArgumentError, dimension
+from cvflows.errors import ArgumentError, dimension, quoted
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
@@ -94,9 +94,10 @@ class Agent:
         """An allowed action for one observation (o,), or one for each of a batch (n, o)."""
         size = self.task.observation_dim
         try:
-            given = np.asarray(observation, np.float32)
-        except (TypeError, ValueError):
-            raise ArgumentError("observation", f"{size} numbers, or rows of them", observation) from None
+            with np.errstate(over="ignore"):  # to infinity, which is refused
+                given = np.asarray(observation, np.float32)
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError("observation", f"{size} numbers, or rows of them", quoted(observation)) from None
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
         if not np.isfinite(given).all():

@@ -14,7 +14,7 @@ from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.learned import FORMS
 from cvflows.constraints.spec import describe, is_same
 from cvflows.constraints.spec import fingerprint as rows_at_samples
-from cvflows.errors import ArgumentError, UnknownNameError, dimension, look_up
+from cvflows.errors import ArgumentError, UnknownNameError, dimension, look_up, quoted
 from cvflows.maps.base import ActionMap
 from cvflows.maps.kinds import KINDS
 from cvflows.maps.store import map_digest
@@ -80,7 +80,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name in ("task", "method", "form"):
             if not isinstance(getattr(self, name), str):
-                raise ArgumentError(name, "a name", repr(getattr(self, name)))
+                raise ArgumentError(name, "a name", quoted(getattr(self, name)))
         for name, most in (
             ("steps", 2**31 - 1),
             ("num_envs", 4096),
@@ -182,7 +182,7 @@ def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
         if name == "hidden":
             value = tuple(value) if isinstance(value, (tuple, list)) else value
         elif value is not None and not isinstance(value, (int, float)):
-            raise ArgumentError(name, "a number", repr(value))
+            raise ArgumentError(name, "a number", quoted(value))
         numbers = replace(numbers, **{name: value})
     return numbers
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cvflows.agents.methods import Method, method
-from cvflows.errors import ArgumentError, StoreError, UnknownNameError, dimension
+from cvflows.errors import ArgumentError, StoreError, UnknownNameError, dimension, quoted
 from cvflows.files import MOST_JSON, read_bytes
 from cvflows.runs.config import RunConfig, make_config, method_of
 from cvflows.tasks.catalogue import task as find_task
@@ -43,11 +43,11 @@ class Grid:
         for name in ("tasks", "methods"):
             given = getattr(self, name)
             if not isinstance(given, (tuple, list)) or not all(isinstance(one, str) for one in given):
-                raise ArgumentError(name, "a list of names", repr(given))
+                raise ArgumentError(name, "a list of names", quoted(given))
         if not isinstance(self.seeds, (int, tuple, list)):
-            raise ArgumentError("seeds", "a list of whole numbers, or how many", repr(self.seeds))
+            raise ArgumentError("seeds", "a list of whole numbers, or how many", quoted(self.seeds))
         if not isinstance(self.set, Mapping):
-            raise ArgumentError("set", "a table of hyper-parameters", repr(self.set))
+            raise ArgumentError("set", "a table of hyper-parameters", quoted(self.set))
         seeds = range(dimension("seeds", self.seeds, most=10**5)) if isinstance(self.seeds, int) else self.seeds
         for name, values in (
             ("tasks", [find_task(given).name for given in self.tasks]),

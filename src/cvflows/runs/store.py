@@ -46,7 +46,17 @@ from cvflows.agents.replay import Replay
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, rebuild
 from cvflows.errors import ArgumentError, DamageWarning, StoreError, shown
-from cvflows.files import Format, as_path, exists, make_folder, read_bytes, read_record, remove, write_atomically, write_record
+from cvflows.files import (
+    Format,
+    as_path,
+    exists,
+    make_folder,
+    read_bytes,
+    read_record,
+    remove,
+    write_atomically,
+    write_record,
+)
 from cvflows.maps.store import filled, named_arrays
 from cvflows.runs.checkpoint import MOST_TABLE, Appended, Checkpoint, Counts, Mark
 from cvflows.runs.config import RunConfig, fingerprint
