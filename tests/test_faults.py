@@ -45,7 +45,8 @@ def test_every_kind_of_change_is_among_them(tmp_path):
     """So that a fault can be put at each; and what is changed is on the disk before a checkpoint counts it."""
     with quick(), FaultyDisk().installed() as disk:
         finish(tmp_path / "run")
-    assert {operation for operation, _ in disk.calls} == {"open", "write", "truncate", "sync", "replace", "remove"}
+    kinds = {"make", "open", "write", "truncate", "sync", "replace", "remove"}
+    assert {operation for operation, _ in disk.calls} == kinds
     names = [(operation, path.name.split("-")[0].split(".")[0]) for operation, path in disk.calls]
     first = names.index(("replace", "checkpoint"))
     for table in ("metrics", "evaluations", "losses", "timing", "replay"):

@@ -189,7 +189,9 @@ def test_damage_to_the_last_checkpoint_costs_only_the_steps_since_the_one_before
     before = json.loads((broken / "previous.json").read_text())
     assert before["counts"]["step"] < newest["counts"]["step"]
     state = broken / newest["state"]["file"]
-    state.write_bytes(state.read_bytes()[:-1] + b"\x00")
+    content = bytearray(state.read_bytes())
+    content[-1] ^= 1
+    state.write_bytes(content)
     with pytest.warns(DamageWarning, match=rf"{state.name} is truncated or was changed.*checkpoint before it is used"):
         trainer = resume(broken, ball)
     assert trainer.step == before["counts"]["step"]
