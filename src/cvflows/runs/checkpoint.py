@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cvflows import files
+import cvflows.files as files
 from cvflows.errors import StoreError, dimension
 from cvflows.files import hash_prefix, plain_name, read_bytes, writable, write_all
 

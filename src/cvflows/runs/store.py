@@ -214,6 +214,8 @@ class RunFolder:
         """Remove what a run wrote before its first checkpoint."""
         assert self.lock.held
         assert not self.has_checkpoint()
+        if exists(self.path / "final.json"):
+            raise StoreError(self.path / CHECKPOINTS[0], "is missing, though the run was complete")
         self._tidy(set())
 
     def save(self, state: Any, replays: Mapping[str, Replay], counts: Counts) -> None:
@@ -280,8 +282,9 @@ class RunFolder:
         figures = self._read("final.json")
         if figures.get("fingerprint") != self.fingerprint:
             raise StoreError(self.path / "final.json", "belongs to another run")
-        newest = self.newest()
-        return figures if newest is not None and figures.pop("state", None) == newest.state.sha256 else None
+        if (newest := self.newest()) is None:
+            raise StoreError(self.path / CHECKPOINTS[0], "is missing, though the run was complete")
+        return figures if figures.pop("state", None) == newest.state.sha256 else None
 
     def _checkpoint(self, name: str) -> Checkpoint:
         found = Checkpoint.parse(self.path / name, self._read(name))
