@@ -28,6 +28,8 @@ from benchmarks.tiny import contents, finish, quick
 
 REAL = 50
 """One in this many kills is a SIGKILL of a process."""
+METHODS, WITH_MAP = ("DDPG", "SAC+CVFlow"), 8
+"""What is run; every eighth run has a map."""
 AGAIN = 0.3
 """How often a run that was killed is killed again."""
 
@@ -38,38 +40,40 @@ def kills(count: int, seed: int = 0) -> dict[str, Any]:
     real = max(1, count // REAL)
     with tempfile.TemporaryDirectory() as folder, quick():
         root = Path(folder)
-        whole, changes = unbroken(root / "whole")
-        missed = [case for case in range(count - real) if not _killed(root / "run", rng, changes, whole)]
-        found = count - real - len(missed)
-        found += sum(_really_killed(root / "child", rng, whole) for _ in range(real))
+        whole = {method: unbroken(root / method, method) for method in METHODS[: 1 if count < WITH_MAP else 2]}
+        found = 0
+        for case in range(count - real):
+            method = METHODS[case % WITH_MAP == WITH_MAP - 1]
+            found += _killed(root / "run", method, rng, *whole[method])
+        found += sum(_really_killed(root / "child", rng, whole[METHODS[0]][0]) for _ in range(real))
     return {"tried": count, "identical": found}
 
 
-def unbroken(folder: Path) -> tuple[dict[str, bytes], int]:
+def unbroken(folder: Path, method: str = METHODS[0]) -> tuple[dict[str, bytes], int]:
     """What a run ends as when nothing fails, and how often it changes the disk."""
     with FaultyDisk().installed() as disk:
-        finish(folder)
+        finish(folder, method)
     return contents(folder), len(disk.calls)
 
 
-def killed_at(folder: Path, at: int, fault: Any, seed: int = 0) -> bool:
+def killed_at(folder: Path, at: int, fault: Any, seed: int = 0, method: str = METHODS[0]) -> bool:
     """Run until the fault; whether there was one."""
     with FaultyDisk(at, fault, seed).installed() as disk:
         try:
-            finish(folder)
+            finish(folder, method)
         except (KilledError, OSError):
             return True
     return len(disk.calls) > at
 
 
-def _killed(folder: Path, rng: np.random.Generator, changes: int, whole: dict[str, bytes]) -> bool:
+def _killed(folder: Path, method: str, rng: np.random.Generator, whole: dict[str, bytes], changes: int) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     while True:
         fault = FAULTS[int(rng.integers(len(FAULTS)))]
-        killed_at(folder, int(rng.integers(changes)), fault, int(rng.integers(2**31)))
+        killed_at(folder, int(rng.integers(changes)), fault, int(rng.integers(2**31)), method)
         if rng.random() > AGAIN:
             break
-    finish(folder)
+    finish(folder, method)
     return contents(folder) == whole
 
 
