@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 def damage(count: int, seed: int = 0) -> dict[str, Any]:
     """Damage one file at a time, then use the folder; what became of each attempt.
 
-    `refused`: an error, a note or a warning names the problem. `harmless`: the results are those of the whole folder.
+    `refused`: an error, a note, a warning or the state of a run tells of it. `harmless`: the results are those of the whole folder.
     `silently_wrong` and `tracebacks` describe each case.
     """
     rng = np.random.default_rng(seed)
@@ -68,7 +68,8 @@ def _judge(got: Outcome, expected: Outcome) -> tuple[str, str]:
         return ("refused", "") if known else ("tracebacks", repr(got.error))
     if got.result == expected.result:
         return "harmless", ""
-    return ("refused", "") if got.said else ("silently_wrong", f"{got.result!r} instead of {expected.result!r}"[:500])
+    told = got.said and got.said != expected.said
+    return ("refused", "") if told else ("silently_wrong", f"{got.result!r} instead of {expected.result!r}"[:500])
 
 
 def _attempt(use: Callable[[Path], tuple[Any, str]], folder: Path) -> Outcome:
@@ -142,7 +143,7 @@ def _evaluated(folder: Path) -> tuple[Any, str]:
 def _watched(folder: Path) -> tuple[Any, str]:
     code, out, err = _command(["watch", str(folder), "--json"], folder)
     states = json.loads(out) if out else {}
-    return (code, out), err + "".join(run["problem"] for run in states.get("runs", ()))
+    return (code, out), err + "".join(f"{run['state']} {run['problem']}" for run in states.get("runs", ()))
 
 
 def _reported(folder: Path) -> tuple[Any, str]:
@@ -153,7 +154,6 @@ def _reported(folder: Path) -> tuple[Any, str]:
     names = ("return", "training", "final", "forbidden", "magnitude")
     figures = {name: tables.cells(name) for name in names}
     curves = [vars(curve) for name in ("return", "violations") for curve in tables.curves(name)]
-    notes = [note for note in tables.notes if note.startswith("left out")]
     speed = [cell["mean"] for cell in tables.cells("speed")]
     return repr((figures, curves, tables.aggregates(), [run["versions"] for run in tables.runs()], speed)), "".join(
         notes

@@ -114,7 +114,7 @@ def quick() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch("cvflows.runs.train.Learner", shared_learner))
         stack.enter_context(patch("cvflows.runs.train.TensorBoard", Silent))
-        for place in ("cvflows.runs.store", "cvflows.maps.store"):
+        for place in ("cvflows.runs.identity", "cvflows.maps.store"):
             stack.enter_context(patch(f"{place}.rebuild", rebuilt))
         stack.enter_context(patch("cvflows.runs.train.LOOK_EVERY", 25))
         stack.enter_context(patch("cvflows.runs.agent.resolved", lambda task, _: known(task)))

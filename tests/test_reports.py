@@ -16,7 +16,8 @@ from cvflows.reports.records import load_runs, parse_columns
 from cvflows.reports.stats import aggregate, curve, improvement, iqm
 from cvflows.reports.tables import Tables
 from cvflows.runs.config import make_config
-from cvflows.runs.store import FORMAT, RunFolder
+from cvflows.runs.identity import FORMAT
+from cvflows.runs.store import RunFolder
 from cvflows.tasks.catalogue import task as find_task
 
 

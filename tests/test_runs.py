@@ -18,8 +18,9 @@ from cvflows.errors import ArgumentError, DamageWarning, StoreError
 from cvflows.files import read_record, write_record
 from cvflows.runs.acting import LearningError
 from cvflows.runs.config import RunConfig, fingerprint, make_config, parse_overrides
+from cvflows.runs.identity import FORMAT
 from cvflows.runs.session import begin, complete, resume
-from cvflows.runs.store import FORMAT, RunFolder
+from cvflows.runs.store import RunFolder
 
 QUICK = {"hidden": (16, 16), "batch": 32, "learning_starts": 200, "learning_rate": 1e-3}
 OBSERVATION = np.array([0.3, 0.1, 0.9], np.float32)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cvflows.errors import what
-from cvflows.files import exists, open_plain
+from cvflows.files import open_plain
 from cvflows.runs.store import RunFolder
 
 State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadable"]
 TAIL = 4096
+SIGNS = {"config.json", "checkpoint.json"}
+"""What makes a folder one of a run."""
 RECENT = 20
 """Episodes that the return and the violations of a running run are averaged over."""
 
@@ -41,14 +44,14 @@ class Status:
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The run folders at or below some paths, in order."""
+    """The run folders at or below some paths, in order; those that lost one of their files too."""
     found: dict[Path, None] = {}
     for path in map(Path, paths):
-        if exists(path / "config.json"):
-            found[path] = None
-        else:
-            configs = sorted(path.rglob("config.json")) if path.is_dir() else []
-            found.update((config.parent, None) for config in configs)
+        for place, below, files in os.walk(path):
+            if SIGNS & {*files, *below}:
+                found[Path(place)] = None
+                below.clear()
+            below.sort()
     return list(found)
 
 
