@@ -34,8 +34,8 @@ class Outcome(NamedTuple):
 def damage(count: int, seed: int = 0) -> dict[str, Any]:
     """Damage one file at a time, then use the folder; what became of each attempt.
 
-    `refused`: an error, a note, a warning or the state of a run tells of it. `harmless`: the results are those of the whole folder.
-    `silently_wrong` and `tracebacks` describe each case.
+    `refused`: an error, a note, a warning or the state of a run tells of it. `harmless`: the results are those of the
+    whole folder. `silently_wrong` and `tracebacks` describe each case.
     """
     rng = np.random.default_rng(seed)
     found: dict[str, Any] = {"tried": count, "refused": 0, "harmless": 0, "silently_wrong": [], "tracebacks": []}
