@@ -155,9 +155,8 @@ def _reported(folder: Path) -> tuple[Any, str]:
     figures = {name: tables.cells(name) for name in names}
     curves = [vars(curve) for name in ("return", "violations") for curve in tables.curves(name)]
     speed = [cell["mean"] for cell in tables.cells("speed")]
-    return repr((figures, curves, tables.aggregates(), [run["versions"] for run in tables.runs()], speed)), "".join(
-        notes
-    )
+    versions = [run["versions"] for run in tables.runs()]
+    return repr((figures, curves, tables.aggregates(), versions, speed)), "".join(tables.notes)
 
 
 def _loaded(folder: Path) -> tuple[Any, str]:
