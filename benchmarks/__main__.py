@@ -9,6 +9,7 @@ import sys
 import benchmarks
 
 APART = {"harness", "turns", "__main__", "learning", "learning_figures", "matrix", "synthetic"}
+APART |= {"faults", "disk", "tiny", "damage", "fuzz"}  # of the trust benchmark
 
 
 def main() -> int:

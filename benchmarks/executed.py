@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
+
 from benchmarks.formulas import FORMULAS, excess, learned_formula
 
 BATCH = 8192
@@ -15,7 +16,7 @@ ALONE = 0.02
 
 
 def executed(count: int, seed: int = 0) -> dict[str, Any]:
-    """`count` actions over all tasks, asked for at random, near and far from the boundary, at contexts up to ten times p_S.
+    """`count` actions over all tasks, near the boundary and far from it, at contexts up to ten times as large as p_S's.
 
     Contexts are float64, and not numbers that float32 can hold.
     """

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -31,7 +32,7 @@ def _bar() -> Progress:
 def fit_progress(title: str, steps: int) -> Iterator[Any]:
     """A bar with loss, accuracy and recall; yields the callback for `fit`."""
     with _bar() as bar:
-        line = bar.add_task(title, total=steps, figures="compiling")
+        line = bar.add_task(escape(title), total=steps, figures="compiling")
 
         def advance(step: int, loss: float, check: Any) -> None:
             figures = f"loss {loss:.3f}"
@@ -46,10 +47,12 @@ def fit_progress(title: str, steps: int) -> Iterator[Any]:
 def train_progress(title: str, steps: int) -> Iterator[Any]:
     """A bar with speed, return and violations; yields the callback for `Trainer.run`."""
     with _bar() as bar:
-        line = bar.add_task(title, total=steps, figures="compiling")
-        last = {"time": time.perf_counter(), "step": 0}
+        line = bar.add_task(escape(title), total=steps, figures="compiling")
+        last: dict[str, float] = {}
 
         def advance(trainer: Any) -> None:
+            if not last:  # a resumed run does not begin at 0
+                last.update(time=time.perf_counter(), step=trainer.step)
             passed = time.perf_counter() - last["time"]
             if passed < 0.5:
                 return
@@ -71,7 +74,7 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
 def count_progress(title: str, total: int) -> Iterator[Any]:
     """A plain bar, shown when counting begins; yields a callback for the count."""
     with _bar() as bar:
-        line = bar.add_task(title, total=total, figures="", visible=False)
+        line = bar.add_task(escape(title), total=total, figures="", visible=False)
         yield lambda count: bar.update(line, completed=count, visible=True)
 
 
@@ -80,7 +83,7 @@ def collect_progress(title: str) -> Iterator[Any]:
     """A spinner with the number of transitions so far; yields the callback for `learn_task`."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task(title, total=None)
+        line = bar.add_task(escape(title), total=None)
         yield lambda count: bar.update(line, completed=count)
 
 
@@ -99,14 +102,20 @@ def print_run(figures: dict[str, Any]) -> None:
                 name, f"{part['episodes']}", spread, *shares, f"{part['left_percent']:.2f}", f"{part['length']:.0f}"
             )
     console = Console()
-    console.print(f"[bold]{figures['method']}[/bold] on [bold]{figures['task']}[/bold]")
+    console.print(f"[bold]{escape(figures['method'])}[/bold] on [bold]{escape(figures['task'])}[/bold]")
     console.print(table)
     if "seconds" in figures:
-        speed = f"{figures['steps_per_second']:,.0f} steps/s"
-        console.print(f"{figures['steps']:,} steps in {figures['seconds']:.0f} s ({speed})", style="dim")
+        rate = figures["steps_per_second"]
+        speed = "" if rate is None else f" ({rate:,.0f} steps/s)"
+        console.print(f"{figures['steps']:,} steps in {figures['seconds']:.0f} s{speed}", style="dim")
     for name in ("out", "picture", "video", "missing"):
         if name in figures:
-            console.print(f"{name}: {figures[name]}", style="dim")
+            _print_plain(console, f"{name}: {figures[name]}")
+
+
+def _print_plain(console: Console, line: str) -> None:
+    """A line as it is, brackets in paths included."""
+    console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_tasks(rows: list[dict[str, Any]]) -> None:
@@ -191,9 +200,9 @@ def print_fit(figures: dict[str, Any]) -> None:
         ("KL to uniform", f"{figures['kl']:.3f}", "nats; 0 when every allowed action is as likely"),
         ("violation", f"{figures['mean_violation']:.2g}", "mean CV"),
     ):
-        table.add_row(name, f"[bold]{value}[/bold]", f"[dim]{words}[/dim]")
+        table.add_row(name, f"[bold]{escape(str(value))}[/bold]", f"[dim]{escape(words)}[/dim]")
     console.print(table)
-    console.print(f"saved {figures['out']}/map.safetensors, map.json and {figures['picture']}", style="dim")
+    _print_plain(console, f"saved {figures['out']}/map.safetensors, map.json and {figures['picture']}")
 
 
 STYLES = {
@@ -221,15 +230,15 @@ class RunsView:
         going = [status for status in some if status.state in ("running", "cut off") and status.step < status.steps]
         if going:
             parts += ["", self._going(going)]
-        parts += [f"[dim]preparing {name}[/dim]" for name in preparing]
-        parts += [f"[red]{status.folder}: {status.problem}[/red]" for status in some if status.problem]
+        parts += [f"[dim]preparing {escape(name)}[/dim]" for name in preparing]
+        parts += [f"[red]{escape(f'{status.folder}: {status.problem}')}[/red]" for status in some if status.problem]
         return Group(*parts)
 
     def _matrix(self, statuses: list[Any]) -> Table:
         methods = list(dict.fromkeys(status.method for status in statuses))
         table = Table(box=None, header_style="bold", padding=(0, 2))
         for heading in ("complete", *methods):
-            table.add_column(heading, justify="left" if heading == "complete" else "right")
+            table.add_column(escape(heading), justify="left" if heading == "complete" else "right")
         for task in dict.fromkeys(status.task for status in statuses):
             cells = []
             for method in methods:
@@ -238,7 +247,7 @@ class RunsView:
                 whole = states.count("complete")
                 style = next((style for state, style in STYLES.items() if state in states), "dim")
                 cells.append(f"[{style}]{whole}/{len(here)}[/{style}]" if here else "")
-            table.add_row(f"[bold]{task}[/bold]", *cells)
+            table.add_row(f"[bold]{escape(task)}[/bold]", *cells)
         return table
 
     def _going(self, statuses: list[Any]) -> Table:
@@ -248,7 +257,7 @@ class RunsView:
         for status in statuses:
             speed = self._speed_of(status)
             left = f"{(status.steps - status.step) / speed / 60:.0f} min" if speed else ""
-            name = f"{status.task} {status.method} {status.seed}"
+            name = escape(f"{status.task} {status.method} {status.seed}")
             table.add_row(
                 name if status.state == "running" else f"[dim]{name} (cut off)[/dim]",
                 ProgressBar(status.steps, status.step, width=24),
@@ -288,7 +297,7 @@ def print_lines(lines: Iterable[str], notes: Iterable[str] = ()) -> None:
         print(line)
     console = Console(stderr=True)
     for note in notes:
-        console.print(note, style="dim", highlight=False)
+        _print_plain(console, note)
 
 
 def print_warning(text: str) -> None:

@@ -23,6 +23,15 @@ class Replay:
         self.rows[places] = rows
         self.added += len(rows)
 
+    def last(self, count: int) -> np.ndarray:
+        """The last rows that were added (≤ count, width), the oldest first; fewer where they were overwritten."""
+        return self.rows[np.arange(self.added - min(count, len(self)), self.added) % len(self.rows)]
+
+    def restore(self, rows: np.ndarray, added: int) -> None:
+        """Hold what `last` gave when `added` rows had been."""
+        self.rows[np.arange(added - len(rows), added) % len(self.rows)] = rows
+        self.added = added
+
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         """Rows drawn with replacement, shape (*shape, width)."""
         return self.rows[rng.integers(0, len(self), shape)]

@@ -46,6 +46,7 @@ class TD3State(NamedTuple):
     targets: Critics
     optimisers: tuple[Any, Any]
     updates: Array
+    actor_loss: Array  # of its last update
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class TD3:
         critics = jnp.stack([make_network(rng, self._critic) for _ in range(1 if self._plain else 2)])
         optimisers = (self._adam.init(actor), self._adam.init(critics))
         updates = jnp.zeros((), jnp.int32)
-        return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates)
+        return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates, jnp.zeros(()))
 
     def standardise(self, state: TD3State, observations: np.ndarray) -> TD3State:
         """Networks that see observations relative to the mean and spread of some (n, o)."""
@@ -154,7 +155,7 @@ class TD3:
             return actor, target, targets, adam, error
 
         def wait(state: TD3State) -> tuple[Any, ...]:
-            return state.actor, state.target_actor, state.targets, state.optimisers[0], jnp.zeros(())
+            return state.actor, state.target_actor, state.targets, state.optimisers[0], state.actor_loss
 
         if self._plain:
             found = improve(state)
@@ -163,4 +164,4 @@ class TD3:
         actor, target, targets, actor_adam, actor_error = found
         metrics = {"critic_loss": critic_error, "actor_loss": actor_error, "value": jnp.mean(goal)}
         optimisers = (actor_adam, critic_adam)
-        return TD3State(actor, target, critics, targets, optimisers, state.updates + 1), metrics
+        return TD3State(actor, target, critics, targets, optimisers, state.updates + 1, actor_error), metrics

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 from cvflows.commands.output import print_json
+from cvflows.errors import ArgumentError, dimension
+
+MOST_SEED = 2**32 - 1
 
 if TYPE_CHECKING:
     from cvflows.tasks.base import Task
@@ -40,6 +43,8 @@ def fit(
     from cvflows.tasks.catalogue import task as find_task
 
     found = find_task(task)
+    dimension("seed", seed, least=0, most=MOST_SEED)
+    dimension("steps", steps, most=10**9)
     from cvflows.maps.fit import FitConfig
     from cvflows.reports.map_figure import draw_map
     from cvflows.runs.fitting import fit_task, save_report
@@ -143,7 +148,7 @@ def train(
 
 
 def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool = False) -> None:
-    """Go on with a run that was cut off, from its last checkpoint.
+    """Resume a run that was cut off, from its last checkpoint.
 
     Args:
         run: Folder of the run.
@@ -166,6 +171,9 @@ def evaluate(
         video: File for a film of one episode, .gif.
         json: Print one JSON object instead of a table.
     """
+    dimension("episodes", episodes, most=10**6)
+    if video is not None and video.suffix.casefold() != ".gif":
+        raise ArgumentError("video", "a file name ending in .gif", video)
     from cvflows.runs.session import resume as resume_run
     from cvflows.terminal import count_progress, print_run
 
@@ -185,6 +193,7 @@ def evaluate(
 def _limit_threads(threads: int | None) -> None:
     """Tell XLA, before it is loaded, how many threads it may use."""
     if threads is not None:
+        dimension("threads", threads, most=4096)
         flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
 
@@ -212,7 +221,6 @@ def _complete(trainer: Any, json: bool, more: dict[str, Any] | None = None) -> N
 
     config = trainer.config
     with (
-        trainer.folder.locked(),
         train_progress(f"{config.method} on {config.task}", config.steps) as tick,
         count_progress("final episodes", config.final_episodes) as count,
     ):

@@ -49,6 +49,10 @@ class Union(AbstractConstraint):
     def context_dim(self) -> int:  # type: ignore[override]
         return max(part.context_dim for part in self.parts)
 
+    @property
+    def learned(self) -> bool:  # type: ignore[override]
+        return any(part.learned for part in self.parts)
+
     def part_rows(self, x: Vector, a: Vector) -> Vector:
         """The largest row of every part."""
         worst = [jnp.max(part.rows(own_context(part, x), a), initial=-1.0) for part in self.parts]

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive
+from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive, within
 from cvflows.maps.base import ActionMap, draw_latents, log_base
 from cvflows.maps.checks import check_fittable
 from cvflows.maps.penalty import penalty_for_leak
@@ -70,9 +70,9 @@ class FitConfig:
         if self.penalty is not None:
             positive("penalty", self.penalty)
         for name in ("anneal", "margin", "target_accuracy", "target_recall", "allow_empty"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ArgumentError(name, "a number in [0, 1]", value)
+            if getattr(self, name) is not None:
+                within(name, getattr(self, name), 0, 1)
+        dimension("seed", self.seed, least=0, most=2**32 - 1)
         if (self.target_accuracy or self.target_recall) and not self.check_every:
             raise ArgumentError("check_every", "at least 1 when a target is set", self.check_every)
 

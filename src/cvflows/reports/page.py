@@ -59,7 +59,7 @@ def write_page(tables: Tables, path: Path, *, title: str = "Training report", ma
         library=_library(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_bytes(page.encode(errors="backslashreplace"))
     return path
 
 

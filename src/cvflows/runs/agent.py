@@ -10,7 +10,7 @@ import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
 from cvflows.constraints.numbers import real_numbers
-from cvflows.errors import ArgumentError, NothingLearnedWarning
+from cvflows.errors import ArgumentError, NothingLearnedWarning, dimension
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
@@ -21,6 +21,8 @@ from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
+PREPARING = 0
+"""Seed of what the runs of a task share, in a suite or alone: the learned constraint and the map."""
 TO_SAMPLES: dict[str, Any] = {"base": "uniform", "width": 64}
 """Options of maps that are fitted to samples."""
 
@@ -82,7 +84,7 @@ class Agent:
 
         The first `learning_starts` steps of an agent are random; a warning says so where a call takes no others.
         """
-        until = self._trainer.step + steps
+        until = self._trainer.step + dimension("steps", steps, most=2**31 - 1)
         if (problem := only_random(self.config, until)) is not None:
             warnings.warn(problem, NothingLearnedWarning, stacklevel=2)
         if not progress:
@@ -109,13 +111,19 @@ class Agent:
 
     def evaluate(self, episodes: int = 100) -> dict[str, float]:
         """Mean return, violations before projection, and more, over episodes without exploring."""
-        return self._trainer.evaluate(episodes)
+        return self._trainer.evaluate(dimension("episodes", episodes, most=10**6))
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything: config, map, networks, transitions and counts."""
+        """Write everything: config, map, networks, transitions, tables and counts.
+
+        Over an earlier save of the same agent, the folder holds the old one whole until it holds the new one. A folder
+        with another run in it is refused.
+        """
         trainer, run = self._trainer, RunFolder(folder)
-        begin_folder(run, trainer)
-        trainer.save_to(run)
+        with run.opening():
+            begin_folder(run, trainer)
+            trainer.save_to(run)
+        run.lock.release()
         return run.path
 
     @classmethod
@@ -131,26 +139,27 @@ class Agent:
 
 def begin_folder(run: RunFolder, trainer: Trainer) -> None:
     """Write what a run starts from: its config, the constraint if it was learned, the map."""
-    run.create(trainer.config)
+    run.check(trainer.config)
     if trainer.task.limits is not None:
         run.keep_constraint(trainer.task.constraint)
     if trainer.learner.map is not None:
         save_map(trainer.learner.map, run.path / "map")
+    run.create(trainer.config)
 
 
 def resolved(task: Task, config: RunConfig) -> Task:
-    """The task with its constraint learned, where it limits states."""
+    """The task with its constraint learned, where it limits states: the same for every seed of a run."""
     if task.limits is None or not isinstance(task.allowed, tuple):
         return task
-    return task.learn(config.form, seed=config.seed).task
+    return task.learn(config.form, seed=PREPARING).task
 
 
 def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = None, **options: Any) -> ActionMap | None:
-    """A map fitted to the task, where the method has one."""
+    """A map fitted to the task, where the method has one: the same for every seed of a run."""
     method = method_of(config)
     if method.decoder != "map":
         return None
-    fit_config = fit_config or FitConfig(seed=config.seed, check_every=250)
+    fit_config = fit_config or FitConfig(seed=PREPARING, check_every=250)
     return fit_for(method, task, fit_config, **options).fitted.map
 
 
