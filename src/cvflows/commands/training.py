@@ -116,7 +116,8 @@ def train(
     found = find_task(task)
     _limit_threads(threads)
     from cvflows.runs.config import make_config, only_random, parse_overrides
-    from cvflows.runs.session import begin, new_folder
+    from cvflows.runs.session import begin, check_new
+    from cvflows.runs.store import RunFolder
     from cvflows.terminal import fit_progress, print_warning
 
     config = make_config(
@@ -136,7 +137,7 @@ def train(
         final_episodes=final_episodes,
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
-    new_folder(folder)
+    check_new(RunFolder(folder))
     if (problem := only_random(config, config.steps)) is not None:
         print_warning(problem)
     signal: dict[str, Any] = {}

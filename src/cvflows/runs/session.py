@@ -39,7 +39,7 @@ def begin(
     run = RunFolder(folder)
     with run.opening(patience):
         run.check(config)
-        new_folder(folder)
+        check_new(run)
         map_: ActionMap | None = None
         mapped = method_of(config).decoder == "map"
         if not (mapped and map_folder is not None):  # a map that is given brings its constraint
@@ -55,12 +55,12 @@ def begin(
     return trainer
 
 
-def new_folder(folder: str | Path) -> RunFolder:
-    """The folder of a new run, or an error where it already holds one."""
-    run = RunFolder(folder)
+def check_new(run: RunFolder) -> None:
+    """An error where a folder already holds a run, or another process is writing one there."""
+    if run.is_locked() and not run.lock.held:
+        raise StoreError(run.path, "is being trained by another process")
     if run.has_checkpoint():
         raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
-    return run
 
 
 def resume(
