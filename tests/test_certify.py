@@ -120,6 +120,7 @@ def test_distribution_of_a_sum():
         np.testing.assert_allclose(np.interp(s, grid[0], below[0]), np.mean(draws <= s), atol=5e-3)
 
 
+@pytest.mark.thorough
 def test_a_sum_near_the_edge_of_its_bounds_can_be_fitted():
     shares, contexts = cv.Sum(4, total=None, low=0.0, high=0.2), cv.Uniform(1, 0.05, 0.75)
     before = make_map("auto", shares, contexts, width=8, bins=4)

@@ -75,9 +75,9 @@ def try_latents(map_: ActionMap, contexts: ContextDistribution, *, seed: int = 0
 
 
 def probe_contexts(contexts: ContextDistribution, key: Array) -> Array:
-    """Contexts of p_S, then as many spread ten times as wide about their mean; a single one where there are none."""
+    """Contexts of p_S, then as many spread ten times as wide about their mean."""
     if not contexts.size:
-        return jnp.zeros((CONTEXTS, 0))
+        return jnp.zeros((2 * CONTEXTS, 0))
     x = contexts.sample(key, 2 * CONTEXTS)
     middle = jnp.mean(x, axis=0, keepdims=True)
     return jnp.concatenate([x[:CONTEXTS], middle + WIDER * (x[CONTEXTS:] - middle)])
