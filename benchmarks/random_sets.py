@@ -33,10 +33,10 @@ class RandomSet:
     words: str
 
 
-def random_set(seed: int) -> RandomSet:
-    """One to three parts of one dimension, intersected; their contexts side by side."""
+def random_set(seed: int, largest: int = LARGEST) -> RandomSet:
+    """One to three parts of one dimension, at most `largest`, intersected; their contexts side by side."""
     rng = np.random.default_rng([seed, 2024])
-    dim = int(rng.choice([1, 2, 3, 4, 6, 8], p=[0.05, 0.3, 0.25, 0.15, 0.15, 0.1]))
+    dim = min(int(rng.choice([1, 2, 3, 4, 6, 8], p=[0.05, 0.3, 0.25, 0.15, 0.15, 0.1])), largest)
     count = int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))
     makers = [maker for maker, fits in MAKERS.items() if fits(dim)]
     chosen = [makers[int(rng.integers(len(makers)))] for _ in range(count)]
@@ -65,7 +65,7 @@ def _joined(parts: list[Part]) -> Part:
 def _box(rng: Rng, dim: int) -> Part:
     low = rng.uniform(-1, 0.6, dim)
     high = np.minimum(low + rng.uniform(0.2, 2.0, dim), 1.0)
-    return cv.Box(dim, low, high), NONE  # type: ignore[arg-type]
+    return cv.Box(dim, low.tolist(), high.tolist()), NONE
 
 
 def _ball(rng: Rng, dim: int) -> Part:
@@ -92,7 +92,7 @@ def _sin_squared(rng: Rng, dim: int) -> Part:
 def _ellipsoid(rng: Rng, dim: int) -> Part:
     basis = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     matrix = basis @ np.diag(np.exp(rng.uniform(-1, 3, dim))) @ basis.T
-    return cv.Ellipsoid((matrix + matrix.T) / 2, middle=rng.uniform(-0.9, 0.9, dim)), NONE  # type: ignore[arg-type]
+    return cv.Ellipsoid((matrix + matrix.T) / 2, middle=rng.uniform(-0.9, 0.9, dim).tolist()), NONE
 
 
 def _half_spaces(rng: Rng, dim: int) -> Part:
@@ -124,9 +124,9 @@ def _sum(rng: Rng, dim: int) -> Part:
     reach = low.sum(), high.sum()
     if rng.random() < 0.5:
         middle = rng.uniform(0.02, 0.98)
-        return cv.Sum(dim, (1 - middle) * reach[0] + middle * reach[1], low, high), NONE  # type: ignore[arg-type]
+        return cv.Sum(dim, float((1 - middle) * reach[0] + middle * reach[1]), low.tolist(), high.tolist()), NONE
     contexts = cv.Uniform(1, reach[0], reach[1])
-    return cv.Sum(dim, None, low, high), contexts  # type: ignore[arg-type]
+    return cv.Sum(dim, None, low.tolist(), high.tolist()), contexts
 
 
 def _simplex(rng: Rng, dim: int) -> Part:
@@ -169,6 +169,16 @@ def _user_waves(rng: Rng, dim: int) -> Part:
     return cv.Constraint(g, dim, 1), cv.Normal(1, 0, 1)
 
 
+def _two_ellipsoids(rng: Rng, dim: int) -> Part:
+    """Two pieces, side by side along the first entry."""
+    middle = rng.uniform(-0.3, 0.3, dim)
+    parts = []
+    for side in (-0.6, 0.6):
+        middle[0] = side
+        parts.append(cv.Ellipsoid(np.diag(rng.uniform(8, 30, dim)), middle=middle.tolist()))
+    return cv.Union(*parts), NONE
+
+
 def _user_lie(rng: Rng, dim: int) -> Part:
     """Called convex, and is not: two lobes about a waist."""
     width = rng.uniform(0.05, 0.3)
@@ -206,5 +216,6 @@ MAKERS: dict[Callable[[Rng, int], Part], Callable[[int], bool]] = {
     _user_quartic: _any,
     _user_waves: _any,
     _user_lie: _from_two,
+    _two_ellipsoids: _from_two,
 }
 """Makers of parts, and in which dimensions they make sense."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint, Vector
 from cvflows.errors import ArgumentError
@@ -86,6 +87,6 @@ class Union(AbstractConstraint):
         return Union(*(other & part for part in self.parts))
 
 
-def own_context(part: AbstractConstraint, x: Vector) -> Vector:
-    """The context as a part reads it: all of it, or nothing."""
+def own_context(part: AbstractConstraint, x: Float[Array, context * batch]) -> Float[Array, own * batch]:
+    """The context, or a column per sample, as a part reads it: all of it, or nothing."""
     return x if part.context_dim else x[:0]

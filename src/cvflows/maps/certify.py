@@ -75,9 +75,9 @@ def try_latents(map_: ActionMap, contexts: ContextDistribution, *, seed: int = 0
 
 
 def probe_contexts(contexts: ContextDistribution, key: Array) -> Array:
-    """Contexts of p_S, then as many spread ten times as wide about their mean; a single one where there are none."""
+    """Contexts of p_S, then as many spread ten times as wide about their mean."""
     if not contexts.size:
-        return jnp.zeros((CONTEXTS, 0))
+        return jnp.zeros((2 * CONTEXTS, 0))
     x = contexts.sample(key, 2 * CONTEXTS)
     middle = jnp.mean(x, axis=0, keepdims=True)
     return jnp.concatenate([x[:CONTEXTS], middle + WIDER * (x[CONTEXTS:] - middle)])
@@ -98,24 +98,18 @@ def probe_latents(map_: ActionMap, key: Array, count: int) -> Array:
 
 def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions: Array | np.ndarray) -> np.ndarray:
     """The largest row of every action, the action box included, computed in float64."""
-    with jax.enable_x64(True):
-        rows = _largest_rows(constraint, np.asarray(x, np.float64), np.asarray(actions, np.float64))
+    with jax.enable_x64(True):  # not compiled: constants that float32 code was compiled with would stay float32
+        worst = jax.vmap(lambda x, a: jnp.max(all_rows(constraint, x, a)))
+        rows = in_batch(worst, jnp.asarray(np.asarray(x, np.float64)), jnp.asarray(np.asarray(actions, np.float64)))
         return np.asarray(rows, np.float64)
 
 
 def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:
     """Whether each set has a point well inside, so that float32 can hit it; any point will do for closed forms."""
-    with jax.enable_x64(True):
-        wide = np.asarray(x, np.float64)
-        if constraint.convex and is_iterative(constraint):
-            return largest_rows(constraint, wide, np.asarray(_deepest(constraint, wide))) <= -THINNEST
-        found = constraint.project(wide, np.zeros((len(wide), constraint.action_dim)))
-        return largest_rows(constraint, wide, np.asarray(found)) <= TOLERANCE
-
-
-@partial(jax.jit, static_argnums=0)
-def _largest_rows(constraint: AbstractConstraint, x: Array, a: Array) -> Array:
-    return in_batch(jax.vmap(lambda x, a: jnp.max(all_rows(constraint, x, a))), x, a)
+    if constraint.convex and is_iterative(constraint):
+        return largest_rows(constraint, x, _deepest(constraint, x)) <= -THINNEST
+    found = constraint.project(x, np.zeros((len(x), constraint.action_dim)))
+    return largest_rows(constraint, x, found) <= TOLERANCE
 
 
 @partial(jax.jit, static_argnums=0)
