@@ -24,7 +24,7 @@ GRID = """
 tasks = ["R+L2"]
 methods = ["SAC+CVFlow", "DPre+"]
 seeds = [3]
-steps = 600
+steps = 2400
 checkpoint_every = 200
 final_episodes = 2
 [set]

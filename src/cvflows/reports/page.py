@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from dataclasses import asdict
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -68,6 +69,7 @@ def colour_of(tables: Tables, method: str) -> str:
     return COLOURS[tables.methods.index(method) % len(COLOURS)]
 
 
+@cache
 def _library() -> str:
     """plotly.js, packed to a third."""
     try:
