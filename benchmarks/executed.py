@@ -17,7 +17,7 @@ ALONE = 0.02
 
 
 def executed(count: int, seed: int = 0, tasks: Sequence[str] | None = None) -> dict[str, Any]:
-    """`count` actions over all tasks, or some, near the boundary and far from it, at contexts up to ten times as large as p_S's.
+    """`count` actions of all tasks, or some, near the boundary and far from it, at contexts up to ten times p_S's size.
 
     Contexts are float64, and not numbers that float32 can hold.
     """

@@ -46,7 +46,7 @@ def run(quick: bool) -> dict[str, Any]:
     counts, blocks = (QUICK, dict.fromkeys(QUICK, 1)) if quick else (COUNTS, BLOCKS)
     jobs = [(kind, -(-counts[kind] // blocks[kind]), block) for kind in counts for block in range(blocks[kind])]
     found: dict[str, list[dict[str, Any]]] = {}
-    for (kind, *_), figures in zip(jobs, run_parts(attack, jobs, "attacking"), strict=True):
+    for (kind, *_), figures in zip(jobs, run_parts(attack, jobs, "attacking", apart=True), strict=True):
         found.setdefault(kind, []).append(figures)
 
     def total(kind: str, name: str) -> int:
