@@ -11,9 +11,17 @@ import numpy as np
 
 
 def write_run(
-    folder: Path, name: str, method: str, seed: int, *, steps: int = 100_000, episodes: int = 500, complete: bool = True
+    folder: Path,
+    name: str,
+    method: str,
+    seed: int,
+    *,
+    steps: int = 100_000,
+    episodes: int = 500,
+    complete: bool = True,
+    executed: int = 0,
 ) -> Path:
-    """A run folder with smooth returns and fading violations."""
+    """A run folder with smooth returns and fading violations; `executed`: forbidden actions in the first episode."""
     import cvflows as cv
     from cvflows.runs.checkpoint import Counts
     from cvflows.runs.config import Inputs, make_config
@@ -39,6 +47,8 @@ def write_run(
             length=int(steps / episodes),
             violations=int(rng.binomial(int(steps / episodes), 0.4 * (1 - share))),
             violation=float(1 - share),
+            empty=0 if index else executed,
+            executed=0 if index else executed,
         )
         for index, (end, share) in enumerate(zip(ends, progress, strict=True))
     ]

@@ -57,6 +57,14 @@ def test_intervals_hold_what_they_should():
     assert 0.87 <= inside / 200 <= 0.99
 
 
+def test_executed_violations_are_told(runs, tmp_path):
+    assert Tables(load_runs([runs])).executed_words() == "Forbidden actions are projected: none was executed."
+    write_run(tmp_path / "0", "Pole", "SAC", 0, steps=20_000, episodes=60, executed=7)
+    tables = Tables(load_runs([runs, tmp_path]))
+    assert tables.executed_words().startswith("At 7 steps no action was allowed, and 7 forbidden ones were executed")
+    assert [(row["empty"], row["executed"]) for row in tables.runs() if row["task"] == "Pole"] == [(7, 7)]
+
+
 def test_curves_follow_the_seeds():
     values = np.cumsum(np.random.default_rng(2).normal(size=(5, 30)), axis=1)
     middle, low, high = curve(values)

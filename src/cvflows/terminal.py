@@ -104,6 +104,14 @@ def print_run(figures: dict[str, Any]) -> None:
     console = Console()
     console.print(f"[bold]{escape(figures['method'])}[/bold] on [bold]{escape(figures['task'])}[/bold]")
     console.print(table)
+    parts = [part for part in (figures.get("training"), figures.get("final")) if part is not None]
+    empty, executed = (sum(part.get(f"{name}_count", 0) for part in parts) for name in ("empty", "executed"))
+    if empty:
+        console.print(
+            f"no action was allowed at {empty:,} steps; {executed:,} forbidden ones were executed", style="red"
+        )
+    else:
+        console.print("every executed action was allowed", style="dim")
     if "seconds" in figures:
         rate = figures["steps_per_second"]
         speed = "" if rate is None else f" ({rate:,.0f} steps/s)"

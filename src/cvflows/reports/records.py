@@ -74,6 +74,13 @@ class Record:
         done = self.episodes
         return done["step"], 100 * np.cumsum(done["violations"]) / np.maximum(np.cumsum(done["length"]), 1)
 
+    def count(self, name: str) -> int | None:
+        """Steps that were `empty`, without an allowed action, or `executed` a forbidden one; None if not recorded."""
+        if name not in self.episodes:
+            return None
+        last = 0 if self.final is None else int(self.final["final"].get(f"{name}_count", 0))
+        return int(self.episodes[name].sum()) + last
+
     @property
     def magnitude(self) -> float:
         """Mean violation per step of training."""
