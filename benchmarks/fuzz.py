@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.tiny import HYPER, TooLongError, ball, ball_map, config_of, finish, known, limited, quick
 
-SECONDS = 3.0
+SECONDS = 0.5
 """After which a command is interrupted, as by Ctrl-C: it was accepted and would take long."""
-COMMANDS, PROCESSES = 0.25, 1000
+COMMANDS, PROCESSES = 0.15, 1000
 """Share of command lines among the cases; one in how many command lines runs in a process of its own."""
 NUMBERS = (
     *(
