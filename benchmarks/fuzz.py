@@ -215,7 +215,8 @@ def _in_process(words: list[str]) -> str:
     except BaseException as error:
         return f"raised {error!r}"
     said = err.getvalue()
-    if code in (70, None) or "Traceback" in said:
+    shown = "Traceback" in said and "Exception ignored in" not in said  # by the interpreter, when interrupted there
+    if code in (70, None) or shown:
         return f"exit code {code}: {said}"
     lines = [line for line in said.splitlines() if line.startswith("cvflows: ") and "warning" not in line]
     return f"exit code {code} without a word: {said}" if code in (2, 74) and not (lines or "helptext" in said) else ""
