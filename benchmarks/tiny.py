@@ -170,7 +170,7 @@ def limited(seconds: float, error: BaseException) -> Iterator[None]:
         raise error
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 5.0)  # again, where a callback of the collector swallowed it
     try:
         yield
     finally:

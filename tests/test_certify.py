@@ -58,6 +58,14 @@ def test_a_false_certificate_is_found():
     assert failure.share > 0.3
 
 
+def test_functions_that_close_over_numpy_arrays_are_judged_too():
+    """Tracing leaves JAX with a float32 copy of such an array."""
+    middle = np.asarray([0.1, 0.2], np.float64)
+    own = cv.Constraint(lambda x, a: jnp.sum((a - middle) ** 2) - 0.2, 2, convex=True)
+    actions = np.asarray([[0.1, 0.2], [0.9, 0.9]])
+    np.testing.assert_allclose(largest_rows(own, np.zeros((2, 0)), actions), [-0.2, 0.93], atol=1e-6)
+
+
 def test_a_kind_asked_for_by_name_is_refused_where_it_fails():
     """The function is called convex, and is not: rays leave it and come back."""
     lie = cv.Constraint(lobes, 2, convex=True, anchor=(0.9, 0.25))

@@ -511,3 +511,14 @@ def test_command_line_trains_resumes_and_evaluates(tmp_path, capsys):
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.*")} == before
     assert main(["train", "Ball1D", "--method", "sac", *quick, "--out", run]) == 2
     assert "cvflows resume" in capsys.readouterr().err
+
+
+def test_a_board_knows_a_resumed_run_by_the_same_fingerprint(ball, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "cvflows.runs.session._boards", lambda project, config, run: seen.append(config.fingerprint) or []
+    )
+    begin(ball, config_of(ball, method="DDPG"), tmp_path).close()
+    resume(tmp_path).close()
+    assert len(seen) == 2
+    assert len(set(seen)) == 1

@@ -98,10 +98,19 @@ def probe_latents(map_: ActionMap, key: Array, count: int) -> Array:
 
 def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions: Array | np.ndarray) -> np.ndarray:
     """The largest row of every action, the action box included, computed in float64."""
-    with jax.enable_x64(True):  # not compiled: constants that float32 code was compiled with would stay float32
+    given = np.asarray(x, np.float64), np.asarray(actions, np.float64)
+
+    def evaluate() -> np.ndarray:
         worst = jax.vmap(lambda x, a: jnp.max(all_rows(constraint, x, a)))
-        rows = in_batch(worst, jnp.asarray(np.asarray(x, np.float64)), jnp.asarray(np.asarray(actions, np.float64)))
-        return np.asarray(rows, np.float64)
+        return np.asarray(in_batch(worst, *(jnp.asarray(array) for array in given)), np.float64)
+
+    try:
+        with jax.enable_x64(True):
+            return evaluate()
+    except (jax.errors.JaxRuntimeError, ValueError):
+        # JAX keeps the float32 copy of a float64 NumPy array that a traced function closes over, and fails to use it
+        # in float64: such functions are judged in float32.
+        return evaluate()
 
 
 def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:

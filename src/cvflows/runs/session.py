@@ -12,7 +12,7 @@ from cvflows.maps.base import ActionMap
 from cvflows.maps.store import load_map
 from cvflows.runs.agent import begin_folder, fitted_map, resolved, restored
 from cvflows.runs.board import Board, WeightsAndBiases
-from cvflows.runs.config import RunConfig, method_of
+from cvflows.runs.config import RunConfig, method_of, with_inputs
 from cvflows.runs.store import RunFolder, parse_csv
 from cvflows.runs.tally import summarise
 from cvflows.runs.train import Trainer
@@ -50,6 +50,7 @@ def begin(
                 task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
         elif map_folder is not None and not map_folder.is_dir():
             raise ArgumentError("map", "a folder with a map in it", map_folder)
+        config = with_inputs(config, task.constraint, map_)  # a board knows a run by its whole fingerprint
         trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
         begin_folder(run, trainer)
     return trainer

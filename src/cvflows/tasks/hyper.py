@@ -58,7 +58,7 @@ class Hyper:
         if self.train_every is not None:
             dimension("train_every", self.train_every, most=10**4)
         dimension("updates_per_step", self.updates_per_step, most=1000)
-        if self.standardise not in (False, True):
+        if not isinstance(self.standardise, (bool, int)) or self.standardise not in (0, 1):
             raise ArgumentError("standardise", "0 or 1", self.standardise)
         within("noise", self.noise, 0, 100)
         within("noise_correlation", self.noise_correlation, 0, 1)
