@@ -156,9 +156,8 @@ def fuzz(count: int, seed: int = 0) -> dict[str, Any]:
                 if problem:
                     tracebacks.append(f"{name[:300]}: {problem[-300:]}")
             rng.shuffle(accepted)
-            for words in accepted[: max(1, count // ACCEPTED)]:
-                if problem := _in_a_process(words):
-                    tracebacks.append(f"{words!r}: {problem[-300:]}")
+            some = {repr(words): _in_a_process(words) for words in accepted[: max(1, count // ACCEPTED)]}
+            tracebacks += [f"{name[:300]}: {problem[-300:]}" for name, problem in some.items() if problem]
         finally:
             os.chdir(before)
     return {"tried": count, "tracebacks": tracebacks}
