@@ -138,10 +138,11 @@ def fuzz(count: int, seed: int = 0) -> dict[str, Any]:
     tracebacks: list[str] = []
     accepted: list[list[str]] = []
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder, quick(), _nothing_started():
+    with tempfile.TemporaryDirectory() as folder, quick(), contextlib.ExitStack() as stack:
         _prepare(Path(folder))
         os.chdir(folder)
         calls = _calls()
+        stack.enter_context(_nothing_started())
         try:
             for case in range(count):
                 if rng.random() < COMMANDS:
