@@ -103,6 +103,8 @@ class Agent:
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
         batch = given if given.ndim == 2 else given[None]
+        if not len(batch):
+            return np.zeros((0, self.task.action_dim), np.float32), None
         shape = (len(batch), self._trainer.learner.noise_dim)
         noise = None if deterministic else self._trainer.rng.standard_normal(shape, np.float32)
         acted = self._trainer.decide(batch.astype(np.float32), noise)

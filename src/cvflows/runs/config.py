@@ -169,8 +169,8 @@ def make_config(
         raise UnknownNameError("preset", preset, ("tuned", "paper"))
     rule = "sac" if found.rule == "sac" else "td3"
     numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
-    if steps:
-        numbers = scaled_to(numbers, task.family, steps)
+    if steps is not None:
+        numbers = scaled_to(numbers, task.family, dimension("steps", steps, most=2**31 - 1))
     numbers = override(numbers, overrides or {})
     return RunConfig(task.name, found.name, numbers.steps if steps is None else steps, hyper=numbers, **options)
 
