@@ -32,9 +32,9 @@ def violations(constraint, x, actions):
         return np.asarray(rows).max(axis=-1)
 
 
-def check(seed, largest):
+def check(seed, **limits):
     """Whether the map of a random set is certified; asserts what it promises."""
-    drawn = random_set(seed, largest)
+    drawn = random_set(seed, **limits)
     constraint = drawn.constraint
     map_ = make_map("auto", constraint, drawn.contexts, splines=False)
     if not map_.certified:
@@ -57,7 +57,12 @@ def check(seed, largest):
 
 
 def test_certified_maps_of_random_sets_are_feasible():
-    assert sum(check(seed, largest=3) for seed in range(30)) >= 15
+    """Every built-in set by itself; intersections, which compile longer, are among the many below."""
+    certified = 0
+    for seed in range(30):
+        certified += check(seed, largest=2, most_parts=1)
+        jax.clear_caches()
+    assert certified >= 15
 
 
 @pytest.mark.thorough
@@ -66,7 +71,7 @@ def test_certified_maps_of_many_random_sets_are_feasible(block):
     """In blocks: compiled code of hundreds of maps would fill the memory."""
     certified = 0
     for seed in range(30 * block, 30 * block + 30):
-        certified += check(seed, largest=8)
+        certified += check(seed)
         jax.clear_caches()
     assert certified >= 10
 
