@@ -102,15 +102,15 @@ class AbstractConstraint(abc.ABC):
 
     def maximise(self, x: Samples | None, direction: Samples) -> Float[Array, "... dim"]:
         """The feasible action furthest along `direction`, argmax_{y ∈ C(x)} direction·y (the Frank-Wolfe oracle)."""
-        from cvflows.constraints.oracle import maximise_actions
-
-        return maximise_actions(self, *self._checked(x, direction, name="direction"))
-
-    def maximisation(self, x: Samples | None, direction: Samples) -> Maximum:
-        """The feasible action furthest along `direction`, with its outcome."""
         from cvflows.constraints.oracle import maximise_samples
 
         return maximise_samples(self, *self._checked(x, direction, name="direction"))
+
+    def maximisation(self, x: Samples | None, direction: Samples) -> Maximum:
+        """The feasible action furthest along `direction`, with its outcome."""
+        from cvflows.constraints.oracle import maximum_samples
+
+        return maximum_samples(self, *self._checked(x, direction, name="direction"))
 
     def _checked(self, x: Any, a: Any, name: str = "a") -> tuple[Any, Any]:
         """Both arguments as arrays of the right size whose batch shapes fit."""

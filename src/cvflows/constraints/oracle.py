@@ -26,7 +26,7 @@ FAR = 300.0
 
 
 @partial(jax.jit, static_argnums=0)
-def maximise_samples(
+def maximum_samples(
     constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
 ) -> Maximum:
     """The feasible action furthest along each direction; piecewise constant, so its derivative is zero."""
@@ -39,11 +39,11 @@ def maximise_samples(
 
 
 @partial(jax.jit, static_argnums=0)
-def maximise_actions(
+def maximise_samples(
     constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
 ) -> Float[Array, "... dim"]:
     """The actions alone."""
-    return maximise_samples(constraint, x, direction).action
+    return maximum_samples(constraint, x, direction).action
 
 
 def maximise_columns(constraint: AbstractConstraint, x: Contexts, direction: Columns) -> tuple[Columns, Codes]:
