@@ -157,6 +157,17 @@ def test_what_is_no_action_is_refused_by_name(action):
             call([] if call.__name__ == "__call__" else None, action)
 
 
+@pytest.mark.parametrize("order", [lambda a: a, jnp.sort], ids=["written", "left to JAX"])
+def test_functions_that_close_over_float64_arrays_are_judged(order):
+    """JAX keeps their float32 copies."""
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    constraint = cv.Constraint(lambda x, a: order(a) * weights - 0.15 * x, action_dim=4, context_dim=1, convex=True)
+    assert float(constraint.violation([1.0], np.ones(4))) > 0  # traced in float32 first
+    verdict = Guard(constraint)([1.0], wanted(0.9, 0.9, 0.9, 0.9))
+    assert verdict.forbidden
+    assert verdict.executed_violation <= 4e-6
+
+
 def test_nan_names_what_is_wrong():
     broken = cv.Constraint(lambda x, a: jnp.sqrt(x[0]) + a[0] - 1, action_dim=1, context_dim=1)
     with pytest.raises(FaultyEnvironmentError, match=r"the constraint is NaN at context \[-1\.0\]"):

@@ -13,17 +13,18 @@ from cvflows.maps.kinds import make_map
 
 def test_certified_maps_of_random_sets_are_feasible():
     """Every built-in set by itself, in two dimensions at most: those compile fast."""
-    found = certified(0, 30, largest=2, most_parts=1)
+    found = certified(0, 8, largest=2, most_parts=1)
     assert found["wrong"] == []
-    assert found["certified"] >= 15
+    assert found["certified"] >= 3
 
 
 @pytest.mark.thorough
-def test_certified_maps_of_random_intersections_are_feasible():
-    """The first of three hundred; `python -m benchmarks.trust` tries them all."""
-    found = certified(0, 12)
+@pytest.mark.parametrize(("last", "limits"), [(30, {"largest": 2, "most_parts": 1}), (10, {})])
+def test_certified_maps_of_more_random_sets_are_feasible(last, limits):
+    """And the first intersections of three hundred; `python -m benchmarks.trust` tries them all."""
+    found = certified(0, last, **limits)
     assert found["wrong"] == []
-    assert found["certified"] >= 4
+    assert found["certified"] >= last // 3
 
 
 def test_plain_jit_takes_a_bound_method():

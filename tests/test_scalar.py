@@ -13,7 +13,7 @@ from jax import lax
 import cvflows as cv
 from cases import ACTION_TASKS, CASES, SETS, each
 from cvflows.constraints.base import all_rows
-from cvflows.constraints.precision import double_precision
+from cvflows.constraints.precision import batch_in_double, double_precision
 from cvflows.constraints.scalar import COMPARISONS, ON_FLOATS, scalar_rows
 
 
@@ -22,9 +22,8 @@ def test_agrees_with_jax(name):
     case = CASES[name]
     rows, inside = scalar_rows(case.constraint)
     x, a = case.draw(5, 32, reach=1.5)
-    with double_precision():
-        batch = np.asarray(x, float), np.asarray(a, float)
-        expected = np.asarray(jax.jit(jax.vmap(lambda x, a: all_rows(case.constraint, x, a)))(*batch))
+    sizes = case.constraint.context_dim, case.constraint.action_dim
+    expected = batch_in_double(lambda x, a: all_rows(case.constraint, x, a), *sizes)(x, a)
     found = np.array([rows(context.tolist(), action.tolist()) for context, action in zip(x, a, strict=True)])
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     judged = [inside(context.tolist(), action.tolist()) for context, action in zip(x, a, strict=True)]

@@ -32,7 +32,7 @@ from cvflows.agents.base import (
 )
 from cvflows.agents.decoding import Acted, Decoder, judged
 from cvflows.agents.networks import Network, Sizes, apply, make_network, standardised
-from cvflows.constraints.oracle import maximise_actions
+from cvflows.constraints.oracle import maximise_samples
 
 NOISE_CLIP = 0.5
 
@@ -112,7 +112,7 @@ class TD3:
         def total(action: Latents) -> Array:
             return jnp.sum(values(critics[:1], self._critic, observation, action)[0])
 
-        corner = maximise_actions(self.decoder.problem.constraint, x, jax.grad(total)(action))
+        corner = maximise_samples(self.decoder.problem.constraint, x, jax.grad(total)(action))
         rate = self.settings.frank_wolfe_rate
         return jax.lax.stop_gradient((1 - rate) * action + rate * corner)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
-from cvflows.constraints.precision import double_precision
+from cvflows.constraints.precision import batch_in_double
 from cvflows.constraints.scalar import scalar_rows
 from cvflows.errors import FaultyEnvironmentError
 
@@ -24,8 +24,7 @@ class Judge:
     def __init__(self, constraint: AbstractConstraint) -> None:
         self.constraint = constraint
         self._written = scalar_rows(constraint)
-        self._rows = jax.jit(jax.vmap(lambda x, a: all_rows(constraint, x, a)))
-        self._double = True
+        self._many: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     def is_inside(self, x: Sequence[float], a: Sequence[float]) -> bool:
         """Whether every row is known, at no cost, to be ≤ 0. False says nothing: ask for the rows."""
@@ -47,17 +46,19 @@ class Judge:
 
     def many(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Rows (n, rows) of many actions (n, dim) at contexts (n, context_dim), or at one for all."""
-        x = np.broadcast_to(x, (len(a), self.constraint.context_dim))
-        if self._double:
-            try:
-                return self._by_jax(x, a, np.float64, double_precision())
-            except TypeError:
-                self._double = False
-        return self._by_jax(x, a, np.float32, nullcontext())
+        if self._many is None:
+            self._many = self._compiled()
+        return self._many(np.broadcast_to(x, (len(a), self.constraint.context_dim)), a)
 
-    def _by_jax(self, x: np.ndarray, a: np.ndarray, dtype: type, within: AbstractContextManager[None]) -> np.ndarray:
-        with within:
-            return np.asarray(self._rows(np.asarray(x, dtype), np.asarray(a, dtype)), np.float64)
+    def _compiled(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        def rows(x: Array, a: Array) -> Array:
+            return all_rows(self.constraint, x, a)
+
+        try:
+            return batch_in_double(rows, self.constraint.context_dim, self.constraint.action_dim)
+        except TypeError:
+            single = jax.jit(jax.vmap(rows))
+            return lambda x, a: np.asarray(single(np.asarray(x, np.float32), np.asarray(a, np.float32)), np.float64)
 
     def __call__(self, x: Sequence[float], a: Sequence[float]) -> tuple[float, float]:
         """The largest row and the violation Σ max(row, 0); an error where a row is NaN."""

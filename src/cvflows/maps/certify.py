@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows, in_batch
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint
 from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.judge import judge_of
 from cvflows.constraints.project import is_iterative
 from cvflows.maps.base import ActionMap, draw_latents, support
 
@@ -98,19 +99,10 @@ def probe_latents(map_: ActionMap, key: Array, count: int) -> Array:
 
 def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions: Array | np.ndarray) -> np.ndarray:
     """The largest row of every action, the action box included, computed in float64."""
-    given = np.asarray(x, np.float64), np.asarray(actions, np.float64)
-
-    def evaluate() -> np.ndarray:
-        worst = jax.vmap(lambda x, a: jnp.max(all_rows(constraint, x, a)))
-        return np.asarray(in_batch(worst, *(jnp.asarray(array) for array in given)), np.float64)
-
-    try:
-        with jax.enable_x64(True):
-            return evaluate()
-    except (jax.errors.JaxRuntimeError, ValueError):
-        # JAX keeps the float32 copy of a float64 NumPy array that a traced function closes over, and fails to use it
-        # in float64: such functions are judged in float32.
-        return evaluate()
+    batch = np.broadcast_shapes(x.shape[:-1], actions.shape[:-1])
+    flat = [np.broadcast_to(np.asarray(table), (*batch, table.shape[-1])) for table in (x, actions)]
+    rows = judge_of(constraint).many(*(table.reshape(-1, table.shape[-1]) for table in flat))
+    return rows.max(axis=1).reshape(batch)
 
 
 def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:
