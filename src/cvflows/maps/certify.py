@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -101,7 +102,7 @@ def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions:
     """The largest row of every action, the action box included, computed in float64."""
     batch = np.broadcast_shapes(x.shape[:-1], actions.shape[:-1])
     flat = [np.broadcast_to(np.asarray(table), (*batch, table.shape[-1])) for table in (x, actions)]
-    rows = judge_of(constraint).many(*(table.reshape(-1, table.shape[-1]) for table in flat))
+    rows = judge_of(constraint).many(*(table.reshape(math.prod(batch), table.shape[-1]) for table in flat))
     return rows.max(axis=1).reshape(batch)
 
 
