@@ -1,58 +1,31 @@
-"""What every learner shares: the problem it faces, its settings and its data."""
+"""Algorithm: how a policy acts and learns, as pure functions of its state. One file per algorithm; see `sac.py`.
+
+An algorithm knows neither environments nor files. `Learner` compiles it and holds its state and its experience.
+"""
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from cvflows.agents.networks import Sizes, apply
+from cvflows.agents.networks import Perceptron
+from cvflows.agents.settings import Settings, Value
 from cvflows.constraints.base import AbstractConstraint
 
 Observations = Float[Array, "batch observation"]
 Latents = Float[Array, "batch action"]
 Contexts = Float[Array, "batch context"]
 Scalars = Float[Array, " batch"]
-Critics = Float[Array, "critics parameters"]
-Noise = Float[Array, "2 batch action"]
 Metrics = dict[str, Array]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Numbers of a learner.
-
-    `learning_rate` falls linearly to `rate_left` of it in that many `updates`. `reward_scale` multiplies rewards before
-    learning. `target_entropy` is what -E[log π] is held at, None: -d. `noise` and `target_noise` are in units of the
-    latent's reach: 1 for a box, 3 standard deviations for a normal base. `frank_wolfe_rate` is how far NFW's actor is
-    drawn to the best corner.
-    """
-
-    discount: float = 0.99
-    tau: float = 0.005
-    learning_rate: float = 3e-4
-    rate_left: float = 1.0
-    updates: int = 1_000_000
-    hidden: tuple[int, ...] = (256, 256)
-    batch: int = 256
-    reward_scale: float = 1.0
-    target_entropy: float | None = None
-    noise: float = 0.1
-    target_noise: float = 0.2
-    policy_delay: int = 2
-    frank_wolfe_rate: float = 0.01
-
-    def adam(self) -> optax.GradientTransformation:
-        """The optimiser of every network."""
-        if self.rate_left == 1:
-            return optax.adam(self.learning_rate)
-        last = self.rate_left * self.learning_rate
-        return optax.adam(optax.linear_schedule(self.learning_rate, last, self.updates))
+State = Any
+"""A pytree of arrays: everything that learning changes."""
 
 
 class Problem(NamedTuple):
@@ -66,38 +39,98 @@ class Problem(NamedTuple):
     def action_dim(self) -> int:
         return self.constraint.action_dim
 
-    def actor_sizes(self, hidden: tuple[int, ...], outputs: int) -> Sizes:
-        """Layers of an actor."""
-        return (self.observation_dim, *hidden, outputs)
 
-    def critic_sizes(self, hidden: tuple[int, ...]) -> Sizes:
-        """Layers of a critic."""
-        return (self.observation_dim + self.action_dim, *hidden, 1)
+class Acted(NamedTuple):
+    """Latents, their actions, and how the constraint finds them; a row per observation.
 
+    `largest` is the action's largest row. `asked`, `violation`, `kasaura` and `flowpg` speak of the action asked for,
+    before any correction: its largest row, the sum of its positive ones, and whether two looser tolerances of the
+    literature would call it forbidden. `rejected` holds, for each observation, latents that were drawn before and
+    rejected. Latents are as they were drawn, before any clipping.
+    """
 
-class Batch(NamedTuple):
-    """Transitions; `taken` is what the critic sees of the action."""
-
-    observation: Observations
-    taken: Latents
-    reward: Scalars
-    following: Observations
-    terminal: Scalars
-
-    @classmethod
-    def unpack(cls, rows: Float[Array, "batch width"], observation_dim: int) -> Batch:
-        """From rows (observation, taken, reward, following, terminal)."""
-        o, width = observation_dim, rows.shape[1]
-        d = width - 2 * o - 2
-        return cls(rows[:, :o], rows[:, o : o + d], rows[:, o + d], rows[:, o + d + 1 : width - 1], rows[:, -1])
+    latent: Any
+    action: Any
+    largest: Any
+    asked: Any
+    violation: Any
+    kasaura: Any
+    flowpg: Any
+    rejected: Any = None
 
 
-def values(critics: Critics, sizes: Sizes, observation: Observations, taken: Latents) -> list[Scalars]:
-    """Q_i(s, taken) of every critic."""
-    both = jnp.concatenate([observation, taken], axis=1)
-    return [apply(critics[index], sizes, both)[:, 0] for index in range(critics.shape[0])]
+class Presets(NamedTuple):
+    """Settings that are known to work: what the paper's table says by family of environments, and what was tuned.
+
+    `steps`: of a whole run, by family. `tuned` changes the paper's values by family, then by task.
+    """
+
+    steps: Mapping[str, int]
+    paper: Mapping[str, Mapping[str, Value]]
+    tuned: Mapping[str, Mapping[str, Value]]
+
+    def find(self, preset: str, task: str, family: str) -> dict[str, Value]:
+        """What a preset changes in the defaults, for a task."""
+        values = dict(self.paper.get(family, {}))
+        if preset == "tuned":
+            values |= {**self.tuned.get(family, {}), **self.tuned.get(task, {})}
+        return values
+
+
+@dataclass(frozen=True)
+class Algorithm(abc.ABC):
+    """A rule, for one decoder, its settings, and the number of environment steps that schedules are spread over."""
+
+    decoder: Any
+    settings: Any
+    steps: int = 1_000_000
+
+    Config: ClassVar[type[Settings]]
+    presets: ClassVar[Presets] = Presets({}, {}, {})
+    independent_noise: ClassVar[bool] = True
+    """Whether a policy's density is that of independent draws, so that noise may not be correlated over steps."""
+
+    @property
+    @abc.abstractmethod
+    def actor(self) -> Perceptron:
+        """The network from an observation to what `choose` takes; its parameters are `state.actor`."""
+
+    @abc.abstractmethod
+    def init(self, seed: int) -> State:
+        """A fresh state."""
+
+    @abc.abstractmethod
+    def choose(
+        self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None
+    ) -> Acted:
+        """Latents from the actor's `output`, with their actions; exploring where there is standard normal `noise`."""
+
+    @abc.abstractmethod
+    def learn(self, state: State, frozen: list[Array], data: Any, draws: Any) -> tuple[State, Metrics]:
+        """A state that has learned from `data`, which its experience gave, with random `draws`."""
+
+    @abc.abstractmethod
+    def draw(self, rng: np.random.Generator, data: Any) -> Any:
+        """Random numbers for `learn`, drawn on the host from a generator that can be saved."""
+
+    @abc.abstractmethod
+    def experience(self, environments: int) -> Any:
+        """An empty `Experience` of the kind this algorithm learns from."""
+
+    def prepare(self, state: State, observations: np.ndarray) -> State:
+        """The state as learning begins, given the observations (n, o) so far."""
+        return state
+
+
+def adam(learning_rate: float, share_left: float, updates: int) -> optax.GradientTransformation:
+    """Adam whose rate falls linearly to `share_left` of it in that many updates."""
+    if share_left == 1:
+        return optax.adam(learning_rate)
+    return optax.adam(optax.linear_schedule(learning_rate, share_left * learning_rate, updates))
 
 
 def normal_log_density(noise: Latents, log_std: Latents) -> Scalars:
     """log N(m + e^log_std·noise; m, e^log_std), summed over the entries."""
+    import jax.numpy as jnp
+
     return -jnp.sum(noise**2 / 2 + log_std, axis=1) - noise.shape[1] * math.log(2 * math.pi) / 2

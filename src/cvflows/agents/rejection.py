@@ -6,6 +6,7 @@ itself. How much that cost matters, against the reward, is drawn anew for every 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cvflows.agents.decoding import Acted
-from cvflows.agents.replay import Replay
+from cvflows.agents.base import Acted
+from cvflows.agents.experience import Replay, Schedule, Steps, Table
 from cvflows.constraints.base import TOLERANCE
 
-PREFERENCES = 2
+TOLD = 2
 """Numbers that say how much the reward and the cost of rejection matter."""
 AT_EVALUATION = np.array([0.9, 0.1], np.float32)
 COST = 0.2
@@ -54,30 +55,35 @@ def accepting(act: Callable[..., Acted], tries: int) -> Callable[..., tuple[Acte
     return first
 
 
-class Rejections:
-    """What rejecting adds to a run: two numbers after an observation's `size`, a cost, rejected actions as data."""
+class Rejecting(Replay):
+    """A replay that also keeps rejected actions, and mixes some of them into every batch."""
 
-    def __init__(self, size: int, replay: Replay) -> None:
-        self.size, self.replay = size, replay
+    def __init__(
+        self, settings: Schedule, environments: int, observation_dim: int, action_dim: int, reach: float = math.inf
+    ) -> None:
+        super().__init__(settings, environments, observation_dim, action_dim, reach)
+        self.rejected = Table(settings.buffer, 2 * observation_dim + action_dim + 2)
 
-    def tell(self, observations: np.ndarray) -> np.ndarray:
-        """Observations (n, o) with the preference of evaluations."""
-        return np.concatenate([observations, np.tile(AT_EVALUATION, (len(observations), 1))], axis=1)
-
-    def rewards(self, states: np.ndarray, rewards: np.ndarray, projected: np.ndarray) -> np.ndarray:
-        """Rewards and costs as the states' preferences weigh them."""
-        return states[:, self.size] * rewards - COST * states[:, self.size + 1] * projected
-
-    def keep(self, states: np.ndarray, acted: Acted) -> None:
-        """Rejected actions as steps from a state to itself, at a cost."""
-        for state, latents in zip(states, acted.rejected, strict=True):
+    def add(self, steps: Steps) -> None:
+        for state, latents in zip(steps.observation, steps.acted.rejected, strict=True):
             if len(latents):
                 same, never = np.tile(state, (len(latents), 1)), np.zeros((len(latents), 1), np.float32)
                 cost = np.full_like(never, -COST * state[-1])
-                self.replay.add(np.concatenate([same, latents, cost, same, never], axis=1))
+                self.rejected.add(np.concatenate([same, latents, cost, same, never], axis=1))
+        super().add(steps)
 
-    def mix(self, rows: np.ndarray, rng: np.random.Generator, step: int) -> None:
-        """Put rejected actions in place of a share of the rows (batches, batch, width)."""
-        if len(self.replay):
-            part = round(share_of_rejected(step) * rows.shape[1])
-            rows[:, :part] = self.replay.sample(rng, (len(rows), part))
+    def rewards(self, steps: Steps) -> np.ndarray:
+        """Rewards and costs as the states' preferences weigh them."""
+        reward, cost = steps.observation[:, -TOLD], steps.observation[:, -TOLD + 1]
+        return reward * steps.reward - COST * cost * steps.replaced
+
+    def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        rows = super().sample(rng, count)
+        if len(self.rejected):
+            part = round(share_of_rejected(self.step) * rows.shape[1])
+            rows[:, :part] = self.rejected.sample(rng, (len(rows), part))
+        return rows
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        return {**super().tables, "rejected": self.rejected}
