@@ -79,14 +79,20 @@ class Presets(NamedTuple):
 
 @dataclass(frozen=True)
 class Algorithm(abc.ABC):
-    """A rule, for one decoder, its settings, and the number of environment steps that schedules are spread over."""
+    """A rule, for one decoder and its settings.
+
+    `steps`: of the run, which schedules are spread over; `environments` that are stepped side by side.
+    """
 
     decoder: Any
     settings: Any
     steps: int = 1_000_000
+    environments: int = 1
 
     Config: ClassVar[type[Settings]]
     presets: ClassVar[Presets] = Presets({}, {}, {})
+    side_by_side: ClassVar[int] = 1
+    """Environments that a run has unless it says otherwise."""
     independent_noise: ClassVar[bool] = True
     """Whether a policy's density is that of independent draws, so that noise may not be correlated over steps."""
 
@@ -100,9 +106,7 @@ class Algorithm(abc.ABC):
         """A fresh state."""
 
     @abc.abstractmethod
-    def choose(
-        self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None
-    ) -> Acted:
+    def choose(self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None) -> Acted:
         """Latents from the actor's `output`, with their actions; exploring where there is standard normal `noise`."""
 
     @abc.abstractmethod
@@ -114,7 +118,7 @@ class Algorithm(abc.ABC):
         """Random numbers for `learn`, drawn on the host from a generator that can be saved."""
 
     @abc.abstractmethod
-    def experience(self, environments: int) -> Any:
+    def experience(self) -> Any:
         """An empty `Experience` of the kind this algorithm learns from."""
 
     def prepare(self, state: State, observations: np.ndarray) -> State:

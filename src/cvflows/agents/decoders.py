@@ -107,7 +107,14 @@ class Decoder(abc.ABC):
         return drawn, self._log_density(frozen, drawn, mean, log_std, x, density, entropy)
 
     def _log_density(
-        self, frozen: Frozen, drawn: Latents, mean: Latents, log_std: Latents, x: Contexts, density: Scalars, entropy: str
+        self,
+        frozen: Frozen,
+        drawn: Latents,
+        mean: Latents,
+        log_std: Latents,
+        x: Contexts,
+        density: Scalars,
+        entropy: str,
     ) -> Scalars:
         """log π of unsquashed latents, from their log-density."""
         return density - self.decode(frozen, drawn, x).log_det
@@ -204,7 +211,14 @@ class MapDecoder(Decoder):
         return Decoded(*each(map_.forward, self.clip(latent), x))
 
     def _log_density(
-        self, frozen: Frozen, drawn: Latents, mean: Latents, log_std: Latents, x: Contexts, density: Scalars, entropy: str
+        self,
+        frozen: Frozen,
+        drawn: Latents,
+        mean: Latents,
+        log_std: Latents,
+        x: Contexts,
+        density: Scalars,
+        entropy: str,
     ) -> Scalars:
         if entropy == "prior":
             return density + jnp.sum(drawn**2, axis=1) / 2
@@ -268,7 +282,14 @@ class AlphaDecoder(Decoder):
         return Decoded(each(lambda x, v: alpha(constraint, x, v), x, latent), jnp.zeros(latent.shape[0]))
 
     def _log_density(
-        self, frozen: Frozen, drawn: Latents, mean: Latents, log_std: Latents, x: Contexts, density: Scalars, entropy: str
+        self,
+        frozen: Frozen,
+        drawn: Latents,
+        mean: Latents,
+        log_std: Latents,
+        x: Contexts,
+        density: Scalars,
+        entropy: str,
     ) -> Scalars:
         return jax.vmap(partial(alpha_log_density, self.problem.constraint))(x, drawn, mean, log_std)
 

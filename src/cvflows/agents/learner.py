@@ -16,8 +16,8 @@ import numpy as np
 
 from cvflows.agents.base import Acted, Algorithm, Metrics, Problem, State
 from cvflows.agents.decoders import Decoder
-from cvflows.agents.exploring import Exploration
 from cvflows.agents.experience import Experience, Steps
+from cvflows.agents.exploring import Exploration
 from cvflows.agents.methods import Method
 from cvflows.agents.rejection import AT_EVALUATION, TOLD, accepting, draw_preference
 from cvflows.agents.settings import Settings
@@ -47,9 +47,9 @@ class Learner:
         self._preferences = np.zeros((environments, TOLD if tries > 1 else 0), np.float32)
         told = Problem(problem.observation_dim + self._preferences.shape[1], problem.constraint, _reader(problem))
         decoder, self.frozen = method.decoder.make(told, map_, **method.options)
-        self.algorithm: Algorithm = method.algorithm(decoder, settings, steps)
+        self.algorithm: Algorithm = method.algorithm(decoder, settings, steps, environments)
         self.state: Any = self.algorithm.init(seed)
-        self.experience: Experience = self.algorithm.experience(environments)
+        self.experience: Experience = self.algorithm.experience()
         self.rng = np.random.default_rng([seed, 7])
         self.noise_dim, self._tries = problem.action_dim * tries, tries
         self.exploration = Exploration(environments, self.noise_dim, getattr(settings, "noise_correlation", 0.0))

@@ -8,6 +8,7 @@ from typing import Any
 
 from cvflows.agents.base import Algorithm
 from cvflows.agents.decoders import AlphaDecoder, BoxDecoder, Decoder, LayerDecoder, MapDecoder, RadialDecoder
+from cvflows.agents.ppo import PPO
 from cvflows.agents.sac import SAC
 from cvflows.agents.settings import Settings, Value
 from cvflows.agents.td3 import DDPG, TD3
@@ -50,7 +51,9 @@ class Method:
         """Whether it acts through a map."""
         return self.decoder.needs_map
 
-    def configure(self, changes: Mapping[str, Any], preset: str = "tuned", task: str = "", family: str = "") -> Settings:
+    def configure(
+        self, changes: Mapping[str, Any], preset: str = "tuned", task: str = "", family: str = ""
+    ) -> Settings:
         """Its settings: the algorithm's defaults, then a preset for a task, the method's own, and `changes`."""
         if preset not in PRESETS:
             raise UnknownNameError("preset", preset, PRESETS)
@@ -72,6 +75,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("SAC+CVFlow", SAC, MapDecoder, "SAC in the latent space of a fitted map", {"entropy": "prior"}),
+        Method("PPO+CVFlow", PPO, MapDecoder, "PPO in the latent space of a map"),
         Method("DDPG+CVFlow", DDPG, MapDecoder, "DDPG through a fitted map, with its gradient", _EXECUTED),
         Method(
             *("FlowPG", DDPG, MapDecoder, "DDPG through a flow fitted to feasible samples"),

@@ -35,13 +35,16 @@ NORM_EPSILON = 1e-5
 class Perceptron:
     """The shape of a network: `sizes` of inputs, hidden layers and outputs, an `activation`, layer norm or not.
 
-    It is hashable and holds no parameters: `init` makes them, and the calls take them, as one vector or, for an
+    Inputs are clipped at ±`input_clip` after they were normalised. It is hashable and holds no parameters: `init` makes them, and the calls take them, as one vector or, for an
     ensemble, as a table with a row per network.
     """
 
     sizes: tuple[int, ...]
     activation: str = "relu"
     layer_norm: bool = False
+    input_clip: float = math.inf
+    free: int = 0
+    """Further outputs that do not depend on the input, such as a policy's log standard deviations."""
 
     @property
     def inputs(self) -> int:
@@ -68,7 +71,8 @@ class Perceptron:
 
     def _vector(self, parts: list[np.ndarray]) -> Parameters:
         norms = [np.concatenate([np.ones(size), np.zeros(size)]) for size in self._normed()]
-        return jnp.asarray(np.concatenate([np.zeros(self.inputs), np.ones(self.inputs), *parts, *norms]), jnp.float32)
+        header = np.zeros(self.inputs), np.ones(self.inputs)
+        return jnp.asarray(np.concatenate([*header, *parts, *norms, np.zeros(self.free)]), jnp.float32)
 
     def _normed(self) -> tuple[int, ...]:
         """Sizes of the layers whose outputs are normalised."""
@@ -78,11 +82,15 @@ class Perceptron:
         """The outputs for a batch."""
         mean, factor = jnp.split(jax.lax.stop_gradient(parameters[: 2 * self.inputs]), 2)
         x = (x - mean[None]) * factor[None]
+        if math.isfinite(self.input_clip):
+            x = jnp.clip(x, -self.input_clip, self.input_clip)
         return self._apply(jnp, ACTIVATIONS[self.activation][0], parameters, x)
 
     def on_host(self, parameters: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The same for a few inputs, by numpy: the compiled function first cuts the weights out of the vector."""
         x = (x - parameters[: self.inputs]) * parameters[self.inputs : 2 * self.inputs]
+        if math.isfinite(self.input_clip):
+            x = np.clip(x, -self.input_clip, self.input_clip)
         return self._apply(np, ACTIVATIONS[self.activation][1], parameters, x)
 
     def _apply(self, xp: Any, activate: Callable[[Any], Any], parameters: Any, x: Any) -> Any:
@@ -100,6 +108,9 @@ class Perceptron:
                     x = centred / spread * scale[None] + shift[None]
                     norm += 2 * fan_out
                 x = activate(x)
+        if self.free:
+            constant = xp.broadcast_to(parameters[-self.free :], (x.shape[0], self.free))
+            x = xp.concatenate([x, constant], axis=-1)
         return x
 
     def standardised(self, parameters: Float[Array, "*many parameters"], samples: np.ndarray) -> Array:

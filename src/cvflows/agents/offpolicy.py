@@ -93,10 +93,10 @@ class OffPolicy(Algorithm):
     def draw(self, rng: np.random.Generator, data: np.ndarray) -> np.ndarray:
         return rng.standard_normal((len(data), 2, data.shape[1], self.decoder.problem.action_dim), np.float32)
 
-    def experience(self, environments: int) -> Replay:
+    def experience(self) -> Replay:
         kind = Rejecting if self.settings.tries > 1 else Replay
         problem = self.decoder.problem
-        return kind(self.settings, environments, problem.observation_dim, problem.action_dim, self.decoder.reach)
+        return kind(self.settings, self.environments, problem.observation_dim, problem.action_dim, self.decoder.reach)
 
     @property
     def adam(self) -> optax.GradientTransformation:

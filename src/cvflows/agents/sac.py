@@ -119,9 +119,7 @@ class SAC(OffPolicy):
         x = self.decoder.problem.read(observation)
         return self.decoder.sample(frozen, *self._gaussian(output), noise, x, self.settings.entropy)
 
-    def choose(
-        self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None
-    ) -> Acted:
+    def choose(self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None) -> Acted:
         if noise is None:
             latent = self.decoder.deterministic(self._gaussian(output)[0])
         else:
@@ -166,9 +164,7 @@ class SAC(OffPolicy):
             change, alpha_adam = self.adam.update(-(density + target), state.optimisers[2])
             log_alpha = optax.apply_updates(state.log_alpha, change)
             optimisers = (actor_adam, state.optimisers[1], alpha_adam)
-            return state._replace(
-                actor=actor, log_alpha=log_alpha, optimisers=optimisers, last=(error, density, value)
-            )
+            return state._replace(actor=actor, log_alpha=log_alpha, optimisers=optimisers, last=(error, density, value))
 
         if settings.actor_every == 1:
             found = improve(state)

@@ -37,7 +37,9 @@ def setting(
     """A field of a `Settings` class: its default, what it means, and its range (`above` and `below` are excluded)."""
     limits = {"≥": least, "≤": most, ">": above, "<": below}
     known = {sign: bound for sign, bound in limits.items() if bound is not None}
-    return dataclasses.field(default=default, metadata={"description": description, "limits": known, "choices": choices})
+    return dataclasses.field(
+        default=default, metadata={"description": description, "limits": known, "choices": choices}
+    )
 
 
 @dataclass(frozen=True)

@@ -127,9 +127,7 @@ class _Deterministic(OffPolicy):
     def _policy(self, actor: Array, observation: Observations) -> Latents:
         return self.decoder.bound(self.actor(actor, observation))
 
-    def choose(
-        self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None
-    ) -> Acted:
+    def choose(self, output: Array, frozen: list[Array], observation: Observations, noise: Latents | None) -> Acted:
         latent, decoder = self.decoder.bound(output), self.decoder
         if noise is None:
             return decoder.act(frozen, latent, observation)
