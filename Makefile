@@ -12,7 +12,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-thorough test-extras test-browser lint types unit demo bench learning matrix suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix suite-quick clean
 
 setup: $(READY)
 
@@ -53,6 +53,31 @@ test-browser: $(READY)
 	$(BIN)/python -m pip install --quiet "playwright>=1.45"
 	$(BIN)/pytest -m browser
 
+# The lowest versions that pyproject.toml allows, in an environment of their own: every module is imported, and the
+# parts that lean on dependencies are tested. Old packages warn of newer ones, hence no errors from those warnings.
+LOWEST := .venv-lowest
+LOWEST_TESTS := $(addprefix tests/test_,packaging.py constraints.py hosted.py projection.py maps.py wrappers.py budgets.py cli.py)
+
+$(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --requirement requirements/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+test-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pip check
+	$(PLAIN) $(LOWEST)/bin/pytest -n $(WORKERS) -W ignore::DeprecationWarning $(LOWEST_TESTS) \
+		-m "not (optimised or thorough or extras or browser)"
+
+# Writes both files of exact versions: the lowest allowed, and those of the environment that passed the tests.
+requirements: $(READY)
+	$(BIN)/python -m pip install --quiet uv
+	{ echo "# The lowest versions pyproject.toml allows (make requirements); make test-lowest installs them."; \
+	  $(BIN)/uv pip compile pyproject.toml --quiet --no-header --no-annotate --resolution lowest-direct \
+	    --extra test --python-version 3.11; } > requirements/lowest.txt
+	{ echo "# The versions that passed all tests (make requirements); use: pip install . --constraint requirements/tested.txt"; \
+	  $(BIN)/python -m pip freeze --exclude-editable --exclude uv | grep '==' | grep -v '+'; } > requirements/tested.txt
+
 demo: $(READY)
 	rm -rf demo
 	$(BIN)/cvflows draw R+L2 --out demo
@@ -77,4 +102,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(LOWEST) demo

@@ -9,6 +9,17 @@ import sys
 import benchmarks
 
 APART = {"harness", "turns", "__main__", "learning", "learning_figures", "matrix", "synthetic"}
+APART |= {
+    "faults",
+    "disk",
+    "tiny",
+    "damage",
+    "fuzz",
+    "formulas",
+    "executed",
+    "certified",
+    "random_sets",
+}  # of the trust benchmark
 
 
 def main() -> int:

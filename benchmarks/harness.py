@@ -54,10 +54,12 @@ class Journal:
                 file.write(json.dumps({"part": part, "figures": figures}) + "\n")
 
 
-def run_parts(work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...]], title: str) -> list[dict[str, Any]]:
+def run_parts(
+    work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...]], title: str, *, apart: bool = False
+) -> list[dict[str, Any]]:
     """`work(*job)` for every job, skipping those a journal already holds.
 
-    In single-threaded processes, as many as CVFLOWS_WORKERS says, two by default.
+    In single-threaded processes, as many as CVFLOWS_WORKERS says, two by default; with `apart`, a new one for each job.
     """
     from rich.console import Console
     from rich.progress import track
@@ -67,7 +69,7 @@ def run_parts(work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...
     names = [" ".join(map(str, job)) for job in jobs]
     left = [(name, job) for name, job in zip(names, jobs, strict=True) if name not in journal.done]
     workers = int(os.environ.get("CVFLOWS_WORKERS", "2"))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1 if apart else None) as pool:
         waiting = {pool.submit(work, *job): name for name, job in left}
         console = Console(stderr=True)
         for done in track(as_completed(waiting), total=len(left), description=title, console=console):

@@ -51,7 +51,7 @@ def try_form(name: str, form: str, seed: int, episodes: int) -> dict[str, Any]:
     if form == "none":
         env = task.make_env()
     else:
-        learned = task.learn(form, seed=seed)
+        learned = task.learn(form, seed=seed, self_test=0)
         env = learned.task.make_env(guard=True)
         error = max(signal.error / signal.spread for signal in learned.learned.signals)
     result: dict[str, Any] = {"task": name, "form": form, "seed": seed, "held_out_error": error}

@@ -11,18 +11,29 @@ import numpy as np
 
 
 def write_run(
-    folder: Path, name: str, method: str, seed: int, *, steps: int = 100_000, episodes: int = 500, complete: bool = True
+    folder: Path,
+    name: str,
+    method: str,
+    seed: int,
+    *,
+    steps: int = 100_000,
+    episodes: int = 500,
+    complete: bool = True,
+    executed: int = 0,
 ) -> Path:
-    """A run folder with smooth returns and fading violations."""
+    """A run folder with smooth returns and fading violations; `executed`: forbidden actions in the first episode."""
     import cvflows as cv
-    from cvflows.runs.config import make_config
-    from cvflows.runs.store import RunFolder
+    from cvflows.runs.checkpoint import Counts
+    from cvflows.runs.config import Inputs, make_config
+    from cvflows.runs.store import RunFolder, csv_lines
     from cvflows.runs.tally import Episode, summarise
 
     rng = np.random.default_rng([seed, sum(map(ord, name + method))])
     skill = 50 + sum(map(ord, method)) % 50
     task, run = cv.task(name), RunFolder(folder)
     config = make_config(task, method, steps=steps, seed=seed)
+    config = replace(config, inputs=Inputs("0" * 64))
+    run.lock.acquire()
     run.create(config)
     done = steps if complete else steps // 2
     ends = np.linspace(steps / episodes, steps, episodes).astype(int)
@@ -36,20 +47,25 @@ def write_run(
             length=int(steps / episodes),
             violations=int(rng.binomial(int(steps / episodes), 0.4 * (1 - share))),
             violation=float(1 - share),
+            empty=0 if index else executed,
+            executed=0 if index else executed,
         )
         for index, (end, share) in enumerate(zip(ends, progress, strict=True))
     ]
-    run.append("metrics.csv", [vars(episode) for episode in table])
+    run.append("metrics.csv", csv_lines([vars(episode) for episode in table], heading=True))
     rows: list[dict[str, Any]] = []
     for step in range(5000, done + 1, 5000):
         value = float(skill * (1 - np.exp(-4 * step / steps)) + rng.normal(0, 2))
         rows.append({"step": step, **summarise([replace(table[-1], reward=value)])})
-    run.append("evaluations.csv", rows)
-    run.append("timing.csv", [{"step": done, "from": 0, "seconds": round(done / 300, 3)}])
+    run.append("evaluations.csv", csv_lines(rows, heading=True))
+    seconds = {"step": done, "from": 0, "seconds": round(done / 300, 3)}
+    run.append("timing.csv", csv_lines([seconds], heading=True))
+    run.save({}, {}, Counts(done, 0, len(table), 0, rng.bit_generator.state))  # type: ignore[arg-type]
     if complete:
         last = {"step": steps, **summarise([replace(table[-1], reward=float(skill + rng.normal(0, 2)))])}
         figures = {"task": name, "method": method, "seed": seed, "steps": steps, "fingerprint": config.fingerprint}
         run.finish({**figures, "training": summarise(table), "final": last, "violations_count": task.metric})
+    run.lock.release()
     return folder
 
 

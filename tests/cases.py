@@ -99,6 +99,10 @@ CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, t
     "user power and ball": Case(
         USER_POWER & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10), twin=cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5)
     ),
+    "two discs": Case(
+        cv.Union(cv.Ellipsoid(16 * np.eye(2), middle=(-0.6, 0.0)), cv.Ellipsoid(25 * np.eye(2), middle=(0.6, 0.2))),
+        NO_CONTEXT,
+    ),
     "user shell": Case(cv.Constraint(hollow, action_dim=3), NO_CONTEXT, twin=cv.Shell(3, 1.4**0.5, 1.5**0.5)),
 }
 SETS = [name for name in CASES if name not in TWINS]
@@ -155,6 +159,8 @@ MAPS: dict[str, tuple[Any, ...]] = {
     "gauge of half-spaces": ("half-spaces", "gauge", {"splines": False}),
     "gauge of an ellipsoid": ("ellipsoid", "auto", {"splines": False}),
     "gauge of a function": ("user power and ball", "gauge", {"splines": False}),
+    "gauge of a box and a ball": ("box and ball", "gauge", {"splines": False}),
+    "union of two discs": ("two discs", "auto", {"splines": False}),
     "shell R+D": ("R+D", "shell"),
     "shell H+D": ("H+D", "auto"),
     "box spline R+L2, uniform base": ("R+L2", "boxspline", {"base": "uniform"}),

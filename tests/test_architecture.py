@@ -8,13 +8,14 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "cvflows"
 MAY_IMPORT = {
     "errors": set(),
+    "files": {"errors"},
     "constraints": {"errors"},
-    "maps": {"errors", "constraints"},
+    "maps": {"errors", "files", "constraints"},
     "agents": {"errors", "constraints", "maps"},
     "envs": {"errors", "constraints", "maps"},
     "tasks": {"errors", "constraints", "envs"},
-    "runs": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks"},
-    "reports": {"errors", "constraints", "maps", "agents", "envs", "tasks", "runs"},
+    "runs": {"terminal", "errors", "files", "constraints", "maps", "agents", "envs", "tasks"},
+    "reports": {"errors", "files", "constraints", "maps", "agents", "envs", "tasks", "runs"},
     "terminal": set(),
     "commands": {"terminal", "errors", "constraints", "maps", "agents", "envs", "tasks", "runs", "reports"},
     "cli": {"commands", "errors"},

@@ -213,3 +213,45 @@ def test_sets_are_values():
     assert cv.Orthoplex(3, 10) == cv.Orthoplex(3, 10.0)
     assert hash(cv.Ellipsoid(np.eye(2))) == hash(cv.Ellipsoid([[1, 0], [0, 1]]))
     assert "bound=10.0" in repr(cv.Orthoplex(3, 10))
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        lambda x, a: a[5] - 1,
+        lambda x, a: a[-3] - 1,
+        lambda x, a: a[0] + x[1] - 1,
+        lambda x, a: a[jnp.array([0, 2])] - 1,
+        lambda x, a: jnp.take(a, 2) - 1,
+        lambda x, a: a.at[2].set(0.0) - 1,
+        lambda x, a: jax.jit(lambda b: b[7])(a) - 1,
+        lambda x, a: jax.lax.cond(x[0] > 0, lambda a: a[4], lambda a: a[0], a) - 1,
+        lambda x, a: jax.lax.fori_loop(0, 2, lambda i, total: total + a[9], 0.0) - 1,
+        lambda x, a: jax.vmap(lambda i: a[i])(jnp.arange(4)) - 1,
+    ],
+)
+def test_an_index_beyond_the_action_or_the_context_is_refused(g):
+    """JAX would take another entry, and constrain the wrong joint."""
+    with pytest.raises(ConstraintFunctionError, match=r"expected indices within \d entries, got index -?\d"):
+        cv.Constraint(g, action_dim=2, context_dim=1)
+
+
+def test_rows_of_half_spaces_may_not_read_beyond_the_context_either():
+    with pytest.raises(ConstraintFunctionError, match=r"`row_function`.*indices within 1 entries, got index 3"):
+        cv.HalfSpaces(2, 1, lambda x: (x[3][None], jnp.ones((1, 2))), context_dim=1)
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        lambda x, a: a[-2] - 1,
+        lambda x, a: a[0:5] - 1,
+        lambda x, a: a[jnp.argmax(a)] - 1,
+        lambda x, a: a[::-1] - 1,
+        lambda x, a: jnp.sort(a) - 1,
+        lambda x, a: jax.lax.fori_loop(0, 2, lambda i, total: total + a[i], 0.0) - 1,
+        lambda x, a: jnp.cumsum(jnp.roll(a, 1)) - 1,
+    ],
+)
+def test_indices_within_the_action_are_fine(g):
+    assert cv.Constraint(g, action_dim=2, context_dim=1).rows(jnp.zeros(1), jnp.zeros(2)).size

@@ -12,12 +12,13 @@ from cases import ACTION_TASKS, NO_CONTEXT
 from cvflows.constraints.sample import feasible_pairs, hamiltonian_samples, rejection_samples
 from cvflows.constraints.spec import describe, rebuild
 from cvflows.errors import ArgumentError, ConstraintFunctionError, StoreError
+from cvflows.files import read_record, write_record
 from cvflows.maps.checks import check_fittable
 from cvflows.maps.fit import FitConfig, fit, fit_to_samples
 from cvflows.maps.kinds import make_map
 from cvflows.maps.penalty import penalty_for_leak
 from cvflows.maps.quality import measure
-from cvflows.maps.store import load_map, save_map
+from cvflows.maps.store import FORMAT, load_map, save_map
 
 DISC = cv.task("R+L2")
 
@@ -141,8 +142,15 @@ def test_bad_arguments_are_named():
 
 def test_damaged_and_foreign_maps_are_refused(tmp_path):
     folder = save_map(small("boxspline"), tmp_path / "map", note="kept")
-    record = json.loads((folder / "map.json").read_text())
+    record = read_record(folder / "map.json", FORMAT)
     assert record["note"] == "kept"
+
+    def with_changes(**changes):
+        write_record(tmp_path / "changed.json", FORMAT, {**record, **changes})
+        return (tmp_path / "changed.json").read_bytes()
+
+    def as_version(number):
+        return (folder / "map.json").read_bytes().replace(b'"version": 2', b'"version": %d' % number)
 
     def damaged(file, content):
         for name in ("map.json", "map.safetensors"):
@@ -155,9 +163,12 @@ def test_damaged_and_foreign_maps_are_refused(tmp_path):
     for message, file, content in [
         ("is it truncated", "map.json", (folder / "map.json").read_bytes()[:100]),
         ("was not written by cvflows", "map.json", b'{"weights": 3}'),
-        ("version 9, this cvflows reads up to 1", "map.json", json.dumps({**record, "version": 9}).encode()),
-        ("does not describe a map", "map.json", json.dumps({**record, "map": "Spline"}).encode()),
-        ("holds other arrays", "map.json", json.dumps({**record, "settings": {"scale": [], "width": 8}}).encode()),
+        ("version 9, this cvflows reads 2: update cvflows", "map.json", as_version(9)),
+        ("version 1, this cvflows reads 2: make it again", "map.json", as_version(1)),
+        ("its checksum differs", "map.json", (folder / "map.json").read_bytes().replace(b"kept", b"lost")),
+        ("does not describe a map", "map.json", with_changes(map="Spline")),
+        ("does not describe a map", "map.json", with_changes(settings={**record["settings"], "width": 10**9})),
+        ("holds other arrays", "map.json", with_changes(settings={"scale": [], "width": 8})),
         ("is it truncated", "map.safetensors", arrays[: len(arrays) // 2]),
         ("is not the file", "map.safetensors", other),
     ]:
@@ -181,7 +192,7 @@ def test_failed_writes_leave_the_old_map(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cvflows.maps.store.os.fsync", full)
+    monkeypatch.setattr("cvflows.files.os.fsync", full)
     with pytest.raises(StoreError, match="No space left on device"):
         save_map(small("boxspline", seed=9), tmp_path)
     assert (folder / "map.safetensors").read_bytes() == before

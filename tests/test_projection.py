@@ -232,3 +232,38 @@ def test_user_function_matches_the_built_in_set():
     x, a = CASES["user power"].draw(4, BATCH)
     mine, twin = USER_POWER.projection(x, a), cv.MaxPower(3, 10.0).projection(x, a)
     assert np.abs(np.asarray(mine.distance - twin.distance)).max() < 1e-3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kink", ["absolute", "positive"])
+def test_functions_with_many_kinks_are_solved_as_their_built_in_twins(kink):
+    """Seventeen entries, where the interior-point method's usual pace loses its path."""
+    dim = 17
+    part = jnp.abs if kink == "absolute" else jax.nn.relu
+    own = cv.Constraint(lambda x, a: jnp.sum(part(x * a)) / 20 - 1, dim, dim, convex=True)
+    twin = (cv.Orthoplex if kink == "absolute" else cv.MaxPower)(dim, 20.0)
+    rng = np.random.default_rng(0)
+    x, a = (rng.uniform(-reach, reach, (64, dim)).astype(np.float32) for reach in (10, 3))
+    near = own.projection(x, a)
+    assert np.all(np.asarray(near.distance) <= np.asarray(twin.projection(x, a).distance) + 1e-3)
+    assert np.mean(np.asarray(near.outcome) == cv.Outcome.EXACT) > 0.9
+    direction = a / np.linalg.norm(a, axis=1, keepdims=True)
+    far = own.maximisation(x, direction)
+    short = np.sum(direction * (np.asarray(twin.maximise(x, direction)) - np.asarray(far.action)), axis=1)
+    assert np.all(short <= 2e-3)
+    assert np.all(short[np.asarray(far.outcome) == cv.Outcome.EXACT] <= 1.1e-3)
+    np.testing.assert_array_equal(own.maximise(x, direction), far.action)
+
+
+def test_a_plane_of_ones_own_is_not_called_empty():
+    """An equality of margin 1e-6 in contexts that all leave actions."""
+
+    def plane(x, a):
+        return jnp.sum(x * a) - 0.3 * jnp.sum(x)
+
+    thin = cv.Constraint(lambda x, a: jnp.sum(a**2) - 3, 4, 4, h=plane, convex=True, margin=1e-6)
+    rng = np.random.default_rng(0)
+    x, a = (rng.normal(size=(64, 4)).astype(np.float32) for _ in range(2))
+    found = thin.projection(x, a)
+    assert not np.any(np.asarray(found.outcome) == cv.Outcome.EMPTY)
+    assert np.all(thin.contains(x, found.action))

@@ -5,10 +5,12 @@ import shutil
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from benchmarks.synthetic import write_run
 
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, StoreError
 from cvflows.runs.grid import Grid, jobs_of
 from cvflows.runs.launch import Local, Ray
 from cvflows.runs.mirror import Mirror
@@ -61,8 +63,9 @@ def test_runs_of_a_lost_node_end_on_the_other(cluster, tmp_path):
     assert not thread.is_alive()
     assert figures["states"] == {"complete": 2}, figures
     assert not figures["failures"]
-    parts = [len(RunFolder(folder).table("timing.csv")) for folder in folders]
-    assert sorted(parts) == [1, 1]  # what the lost node did since its checkpoint was cut off, and is counted once
+    for folder in folders:  # what the lost node did since its checkpoint was cut off, and is counted once
+        rows = RunFolder(folder).table("timing.csv")
+        assert [row["from"] for row in rows] == ["0", *(row["step"] for row in rows[:-1])]
 
     alone = Suite(GRID, tmp_path / "local")
     alone.run(Local(os.cpu_count()))
@@ -96,3 +99,65 @@ def test_runs_go_on_from_an_object_store(tmp_path, monkeypatch):
     assert tables(job("second").folder) == tables(job("alone").folder)
     with pytest.raises(ArgumentError, match="`mirror`: expected the address of an object store"):
         Mirror("nowhere://bucket")
+
+
+@pytest.fixture
+def store(tmp_path):
+    pytest.importorskip("fsspec", reason="pip install 'cvflows[ray]'")
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize("name", ["../outside", "a/../../outside", "a\\b"])
+def test_names_that_lead_out_of_a_folder_are_refused(store, tmp_path, monkeypatch, name):
+    (store / "run").mkdir(parents=True)
+    (store / "run" / "config.json").write_text("{}")
+    mirror = Mirror(store.as_uri())
+    monkeypatch.setattr(mirror._store, "find", lambda start: [f"{start}/{name}"])
+    monkeypatch.setattr(mirror._store, "get_file", lambda *_: pytest.fail("it was fetched"))
+    with pytest.raises(StoreError, match="is not a name of a file below"):
+        mirror.pull(tmp_path / "here" / "run", "run")
+
+
+def test_an_interrupted_copy_leaves_the_old_checkpoint_whole(store, tmp_path, monkeypatch):
+    first = write_run(tmp_path / "first", "R+D", "SAC", 0, steps=20_000, episodes=60, complete=False)
+    Mirror(store.as_uri()).push(first, "run")
+    second = write_run(tmp_path / "second", "R+D", "SAC", 0, steps=20_000, episodes=60)
+    (tmp_path / "precious").write_text("not to be copied")
+    (second / "link.csv").symlink_to(tmp_path / "precious")
+
+    def break_at(count):
+        mirror = Mirror(store.as_uri())
+        put, left = mirror._store.put_file, iter(range(count))
+
+        def half(source, target, **_):
+            if next(left, None) is None:
+                content = Path(source).read_bytes()
+                Path(target).write_bytes(content[: len(content) // 2])
+                raise KeyboardInterrupt
+            put(source, target)
+
+        monkeypatch.setattr(mirror._store, "put_file", half)
+        try:
+            mirror.push(second, "run")
+        except KeyboardInterrupt:
+            return False
+        finally:
+            monkeypatch.undo()
+        return True
+
+    steps, count = [], 0
+    while True:
+        done = break_at(count)
+        here = tmp_path / f"pulled{count}"
+        Mirror(store.as_uri()).pull(here, "run")
+        assert not list(here.rglob("*.partial"))
+        newest = RunFolder(here).newest()
+        steps.append(newest.counts.step)
+        assert newest.tables["metrics.csv"].read(here)
+        assert (here / newest.state.file).exists()
+        if done:
+            break
+        count += 1
+    assert steps == sorted(steps)
+    assert set(steps) == {10_000, 20_000}
+    assert not (store / "run" / "link.csv").exists()

@@ -10,10 +10,15 @@ from benchmarks.synthetic import spoil, write_run
 
 from cvflows.cli import main
 from cvflows.errors import ArgumentError
+from cvflows.files import read_record, write_record
 from cvflows.reports.paper import TABLES, reported
-from cvflows.reports.records import load_runs, read_columns
+from cvflows.reports.records import load_runs, parse_columns
 from cvflows.reports.stats import aggregate, curve, improvement, iqm
 from cvflows.reports.tables import Tables
+from cvflows.runs.config import make_config
+from cvflows.runs.identity import FORMAT
+from cvflows.runs.store import RunFolder
+from cvflows.tasks.catalogue import task as find_task
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,14 @@ def test_intervals_hold_what_they_should():
         found = aggregate([rng.normal(mean, 1, 10) for mean in (0, 1, 2)], repeats=400, seed=trial)
         inside += found.low <= truth <= found.high
     assert 0.87 <= inside / 200 <= 0.99
+
+
+def test_executed_violations_are_told(runs, tmp_path):
+    assert Tables(load_runs([runs])).executed_words() == "Forbidden actions are projected: none was executed."
+    write_run(tmp_path / "0", "Pole", "SAC", 0, steps=20_000, episodes=60, executed=7)
+    tables = Tables(load_runs([runs, tmp_path]))
+    assert tables.executed_words().startswith("At 7 steps no action was allowed, and 7 forbidden ones were executed")
+    assert [(row["empty"], row["executed"]) for row in tables.runs() if row["task"] == "Pole"] == [(7, 7)]
 
 
 def test_curves_follow_the_seeds():
@@ -93,10 +106,8 @@ def test_what_cannot_be_shown_is_named(runs, tmp_path):
     write_run(tmp_path / "twice", "R+D", "SAC", 0, steps=20_000, episodes=60, complete=False)
     write_run(tmp_path / "half", "R+D", "SAC", 1, steps=10_000, episodes=60, complete=False)
     spoil(write_run(tmp_path / "spoilt", "R+D", "SAC", 2, steps=20_000, episodes=60))
-    (write_run(tmp_path / "empty", "R+D", "SAC", 3, steps=20_000, episodes=60) / "metrics.csv").unlink()
-    for name in ("evaluations.csv", "final.json"):
-        (tmp_path / "empty" / name).unlink()
-    (fine / "about.json").write_text('{"cvflows": "0.0.9"}')
+    RunFolder(tmp_path / "empty").create(make_config(find_task("R+D"), "SAC", seed=3))
+    write_record(fine / "about.json", FORMAT, {**read_record(fine / "about.json", FORMAT), "cvflows": "0.0.9"})
     with (tmp_path / "half" / "metrics.csv").open("a") as file:
         file.write("10001,99,0.3")  # a line that is being written
     loaded = load_runs([tmp_path])
@@ -115,11 +126,30 @@ def test_what_cannot_be_shown_is_named(runs, tmp_path):
         load_runs([tmp_path / "spoilt"])
 
 
-def test_half_a_line_is_left_away(tmp_path):
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n5")
-    assert read_columns(tmp_path / "table.csv")["b"].tolist() == [2, 4]
-    (tmp_path / "table.csv").write_text("a,b\n")
-    assert read_columns(tmp_path / "table.csv") == {}
+def test_one_run_is_reported_from_wherever_one_stands(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path / "run", "R+D", "SAC+CVFlow", 0, steps=20_000, episodes=60)
+    for place, name in ((tmp_path, "run"), (tmp_path / "run", "."), (tmp_path / "run", "../run")):
+        monkeypatch.chdir(place)
+        assert main(["report", name, "--json", "--out", "page.html"]) == 0
+        figures = json.loads(capsys.readouterr().out)
+        assert figures["runs"][0]["complete"] == 1
+        assert not any("cannot be shown" in note for note in figures["notes"])
+
+
+def test_changed_figures_are_not_shown(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / str(seed), "R+D", "SAC", seed, steps=20_000, episodes=60)
+    for seed, name in enumerate(("evaluations.csv", "timing.csv")):
+        path = tmp_path / str(seed) / name
+        path.write_text(path.read_text().replace("0", "7", 1))
+    loaded = load_runs([tmp_path])
+    assert [record.key[2] for record in loaded.records] == [2]
+    assert sum("its checksum differs" in note for note in loaded.notes) == 2
+
+
+def test_half_a_line_is_dropped():
+    assert parse_columns("a,b\n1,2\n3,4\n5")["b"].tolist() == [2, 4]
+    assert parse_columns("a,b\n") == parse_columns("") == {}
 
 
 def test_the_page_stands_alone(runs, tmp_path, capsys):

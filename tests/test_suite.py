@@ -1,25 +1,30 @@
 """Suites: grids that are checked, runs that go on, failures that stop nothing."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from benchmarks.synthetic import write_run
 
 from cvflows.cli import main
 from cvflows.errors import ArgumentError, StoreError, UnknownNameError
 from cvflows.runs.grid import Grid, jobs_of
 from cvflows.runs.launch import Local
 from cvflows.runs.progress import find_runs, read_status
+from cvflows.runs.session import begin, complete
 from cvflows.runs.store import RunFolder
+from cvflows.runs.worker import work
+from cvflows.tasks.catalogue import task
 
 GRID = """
 tasks = ["R+L2"]
 methods = ["SAC+CVFlow", "DPre+"]
 seeds = [3]
-steps = 600
+steps = 2400
 checkpoint_every = 200
 final_episodes = 2
 [set]
@@ -110,7 +115,7 @@ def test_a_suite_goes_on_after_an_interrupt_and_past_failures(tmp_path, capsys):
         time.sleep(0.05)
     assert RunFolder(going).is_locked()
     assert read_status(going).state == "running"
-    with pytest.raises(StoreError, match="is being trained by another process"), RunFolder(going).locked():
+    with pytest.raises(StoreError, match="is being trained by another process"), RunFolder(going).opening():
         pass
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
@@ -148,3 +153,71 @@ def test_half_written_folders_are_read(tmp_path):
     (folder / "config.json").write_text("")
     assert read_status(folder).state == "unreadable"
     assert "is it truncated" in read_status(folder).problem
+
+
+def test_one_bad_run_does_not_end_a_view_of_many(tmp_path, capsys):
+    for seed in range(4):
+        write_run(tmp_path / str(seed), "R+D", "SAC", seed, steps=20_000, episodes=60)
+    (tmp_path / "0" / "final.json").write_text('{"final": 3}')
+    (tmp_path / "1" / "checkpoint.json").unlink()
+    (tmp_path / "2" / "config.json").unlink()
+    (tmp_path / "2" / "config.json").mkdir()
+    assert main(["watch", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["states"] == {"unreadable": 3, "complete": 1}
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+
+
+WORKERS = """
+import sys, types
+from pathlib import Path
+from cvflows.runs import launch
+from cvflows.runs.grid import Job
+launch.sys = types.SimpleNamespace(executable=sys.argv[1])
+jobs = [Job("run", name, Path(name), {}) for name in ("one", "two")]
+try:
+    launch.Local(2).run(jobs, Path("logs"), lambda job, problem: print(job.name, problem), lambda: None)
+except launch.TerminatedError as stop:
+    sys.exit(128 + stop.number)
+"""
+
+
+def worker_that(folder, does):
+    script = folder / "worker"
+    script.write_text(f"#!/bin/sh\necho $$ >> pids\n{does}\n")
+    script.chmod(0o755)
+    return [sys.executable, "-c", WORKERS, str(script)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough)])
+def test_workers_end_with_the_suite(tmp_path, number):
+    process = subprocess.Popen(worker_that(tmp_path, "exec sleep 100"), cwd=tmp_path)
+    pids = tmp_path / "pids"
+    while not pids.exists() or pids.read_text().count("\n") < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    assert process.wait(30) == 128 + number
+    for pid in map(int, pids.read_text().split()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_worker_that_was_killed_says_by_what(tmp_path):
+    command = worker_that(tmp_path, 'mkdir first && kill -9 $$; echo "cvflows: no"; exit 2')
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    said = set(line.split(" ", 1)[1] for line in done.stdout.splitlines())
+    assert said == {"killed by SIGKILL (out of memory?)", "cvflows: no"}
+
+
+@pytest.mark.thorough
+def test_a_run_of_a_suite_is_the_run_of_train(tmp_path):
+    """With a constraint that is learned and a map that is fitted, and a seed other than theirs."""
+    settings = {"hidden": (16, 16), "batch": 32, "learning_starts": 100}
+    grid = Grid(("Ball1D",), ("SAC+CVFlow",), (3,), steps=300, final_episodes=2, set=settings)
+    prepare, run = jobs_of(grid, tmp_path / "suite")
+    work("prepare", prepare.data)
+    work("run", run.data)
+    (config,) = grid.configs()
+    figures = complete(begin(task("Ball1D"), config, tmp_path / "alone"))
+    assert figures["fingerprint"] == RunFolder(run.folder).fingerprint
+    assert tables(run.folder) == tables(tmp_path / "alone")

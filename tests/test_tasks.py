@@ -47,7 +47,7 @@ def test_guarded_environment_executes_allowed_actions_only(name):
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.thorough
 def test_share_of_feasible_actions_is_what_the_table_says(name):
-    task = TASKS[name] if name in ACTION_TASKS else TASKS[name].learn(episodes=300).task
+    task = TASKS[name] if name in ACTION_TASKS else TASKS[name].learn(episodes=300, self_test=0).task
     keys = jax.random.split(jax.random.key(1))
     x = task.contexts.sample(keys[0], 200_000)
     a = jax.random.uniform(keys[1], (len(x), task.action_dim), minval=-1.0, maxval=1.0)
@@ -113,7 +113,7 @@ def test_task_from_a_registered_environment():
 def test_task_from_limits_on_states():
     task = cv.Task.from_env(Thermostat, limits=cv.Ranges({0: (-np.inf, 4.0), 1: (0.0, 4.0)}))
     assert task.metric == "episodes"
-    learned = task.learn(episodes=None, steps=400)
+    learned = task.learn(episodes=None, steps=400, self_test=1)
     env = learned.task.make_env(guard=True)
     env.reset(seed=0)
     env.step(np.zeros(2))

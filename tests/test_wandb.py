@@ -18,7 +18,7 @@ def test_figures_reach_an_offline_run(tmp_path, monkeypatch):
     config = make_config(task, "SAC", steps=400, overrides=overrides, evaluate_every=200, final_episodes=2)
     trainer = begin(task, config, tmp_path / "run", wandb="trial")
     trainer.run()
-    assert wandb.run.config["fingerprint"] == config.fingerprint
+    assert wandb.run.config["fingerprint"] == trainer.config.fingerprint
     assert wandb.run.summary["evaluation/return"] == trainer.evaluations[-1]["return"]
     assert wandb.run.summary["step"] == 400
     trainer.close()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
     from cvflows.constraints.learned import Transitions as Transitions
     from cvflows.constraints.learned import learn as learn
+    from cvflows.constraints.outcome import Maximum as Maximum
     from cvflows.constraints.outcome import Outcome as Outcome
     from cvflows.constraints.outcome import Projection as Projection
     from cvflows.constraints.ranges import Ranges as Ranges
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets import Sum as Sum
     from cvflows.constraints.sets import Tip as Tip
     from cvflows.constraints.sets import make_set as make_set
+    from cvflows.constraints.union import Union as Union
     from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
     from cvflows.envs.wrappers import LatentActions as LatentActions
     from cvflows.maps.base import ActionMap as ActionMap
@@ -64,12 +66,13 @@ _HOMES = {
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
     "constraints.guard": ("Guard", "Verdict"),
     "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),
-    "constraints.outcome": ("Outcome", "Projection"),
+    "constraints.outcome": ("Maximum", "Outcome", "Projection"),
     "constraints.ranges": ("Ranges",),
     "constraints.sets": (
         *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
         *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
     ),
+    "constraints.union": ("Union",),
     "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),

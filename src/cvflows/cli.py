@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import tyro
 from cvflows.commands.catalogue import draw, methods, tasks
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
-from cvflows.errors import CVFlowsError
+from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "tasks": tasks,
@@ -27,17 +30,96 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "watch": watch,
     "report": report,
 }
+REFUSED, INTERNAL, INPUT_OUTPUT, INTERRUPTED, PIPE = 2, 70, 74, 130, 141
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run one command; a known error is one line on stderr and exit code 2."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cvflows"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Whatever goes wrong is one line on stderr, and an exit code.
+
+    2: an argument or a file was refused; 74: the system refused a file; 70: unexpected; 130: interrupted. The
+    environment variable CVFLOWS_DEBUG=1 shows tracebacks instead.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if (cache := _private_cache()) is not None:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
+    debug = os.environ.get("CVFLOWS_DEBUG", "") not in ("", "0")
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=arguments
-        )
-    except CVFlowsError as error:
-        print(f"cvflows: {error}", file=sys.stderr)
-        return 2
+        with _one_line_warnings():
+            _check(words)
+            tyro.extras.subcommand_cli_from_dict(
+                COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=words
+            )
+    except (CVFlowsError, OSError, KeyboardInterrupt, Exception) as error:
+        if debug:
+            raise
+        return _said(error)
     return 0
+
+
+def _said(error: BaseException) -> int:
+    """Say in one line what went wrong; the exit code."""
+    match error:
+        case CVFlowsError():
+            return _say(what(error), REFUSED)
+        case BrokenPipeError():  # who read our output left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE
+        case OSError():
+            return _say(what(error), INPUT_OUTPUT)
+        case KeyboardInterrupt():
+            return _say("interrupted", INTERRUPTED)
+        case MemoryError():
+            return _say(f"out of memory ({what(error)})", INTERNAL)
+    return _say(f"unexpected {what(error)} (CVFLOWS_DEBUG=1 shows where)", INTERNAL)
+
+
+def _say(line: str, code: int) -> int:
+    print(f"cvflows: {line}", file=sys.stderr)
+    return code
+
+
+def _check(words: Sequence[str]) -> None:
+    """Refuse what no option can mean."""
+    for index, word in enumerate(words):
+        option = words[index - 1] if index and words[index - 1].startswith("-") else "argument"
+        if not word or (word.endswith("=") and word.startswith("--")):
+            raise ArgumentError((word or option).strip("-="), "a value", "nothing")
+        if "\0" in word:
+            raise ArgumentError(option.strip("-"), "text without NUL", repr(word))
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Warnings of damaged files in one line each."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DamageWarning)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, DamageWarning):
+                _say(f"warning: {message}", 0)
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield
+
+
+def _private_cache() -> Path | None:
+    """A folder for compiled code that nobody else can read or write; None where there is none to be had.
+
+    What is compiled is executed, so a folder of another user is not taken.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        folder = (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "cvflows"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            _say(f"warning: {folder} is not a folder of yours: compiled code is not kept", 0)
+            return None
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            folder.chmod(0o700)
+        return folder if os.access(folder, os.W_OK | os.X_OK) else None
+    except (OSError, RuntimeError):  # no home, or none that can be written to
+        return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import numbers
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -17,7 +19,7 @@ class ArgumentError(CVFlowsError, ValueError):
     """An argument has the wrong size, type or value."""
 
     def __init__(self, argument: str, expected: str, got: object) -> None:
-        super().__init__(f"`{argument}`: expected {expected}, got {got}")
+        super().__init__(f"`{argument}`: expected {expected}, got {shown(got)}")
 
 
 class ConstraintFunctionError(CVFlowsError, ValueError):
@@ -36,6 +38,17 @@ class FaultyEnvironmentError(CVFlowsError, RuntimeError):
     """An environment gave something that cannot be used."""
 
 
+class DisconnectedSetWarning(UserWarning):
+    """A set is in several pieces, and a map is about to learn it as if it were one."""
+
+
+class UnsuitableSetError(ArgumentError):
+    """A set that a kind of map cannot be made for."""
+
+    def __init__(self, expected: str, got: object) -> None:
+        super().__init__("constraint", expected, got)
+
+
 class StoreError(CVFlowsError, OSError):
     """A file is missing, damaged, foreign, or cannot be written."""
 
@@ -43,38 +56,93 @@ class StoreError(CVFlowsError, OSError):
         super().__init__(f"{path} {problem}")
 
 
+class DamageWarning(UserWarning):
+    """A damaged file was found that could be done without."""
+
+
 class UnknownNameError(CVFlowsError, LookupError):
     """A name that is not in the catalogue it was looked up in."""
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
-        names = list(choices)
+    def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
+        name, names = shown(name), list(choices)
         folded = {choice.casefold(): choice for choice in names}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.4)
         hint = f"did you mean {folded[near[0]]!r}? " if near else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}choose from {', '.join(names)}")
 
 
+class UnenforceableLimitError(CVFlowsError, ValueError):
+    """A limit on states that no action can keep: something pushes harder than full braking."""
+
+
+class UnsafeLimitsWarning(UserWarning):
+    """A learned constraint was tried, and episodes left its limits although every action was guarded."""
+
+
+class NothingLearnedWarning(UserWarning):
+    """A call to train an agent ends before its random steps do."""
+
+
+def shown(value: object, longest: int = 300) -> str:
+    """`value` as text of a length that can be read."""
+    try:
+        text = str(value)
+    except ValueError:  # Python does not print numbers of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def what(error: BaseException) -> str:
+    """An error in one line: its message if cvflows raised it, with its type otherwise."""
+    line = " ".join(shown(error, 2000).split())
+    if isinstance(error, CVFlowsError):
+        return line
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
 def positive(argument: str, value: float) -> float:
     """`value` as a float, or an error when it is not a positive finite number."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(argument, "a positive number", repr(value)) from None
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(argument, "a positive number", quoted(value)) from None
     if not 0 < number < float("inf"):
         raise ArgumentError(argument, "a positive number", value)
     return number
 
 
-def dimension(argument: str, value: int, *, least: int = 1) -> int:
-    """`value` as an int, or an error when it is not a whole number ≥ `least`."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
-        raise ArgumentError(argument, f"a whole number ≥ {least}", repr(value))
-    return int(value)
+def within(argument: str, value: float, low: float, high: float, *, above: bool = False) -> float:
+    """`value`, or an error when it is not a number in [low, high], or in (low, high] with `above`."""
+    right = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not right or not (low < value if above else low <= value) or not value <= high:
+        raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", quoted(value))
+    return value
+
+
+def dimension(argument: str, value: int, *, least: int = 1, most: int = 10**15) -> int:
+    """`value` as an int, or an error when it is not a whole number in [least, most]."""
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ArgumentError(argument, f"a whole number ≥ {least}", quoted(value))
+    if number > most:
+        raise ArgumentError(argument, f"a whole number ≤ {most:,}", value)
+    return number
+
+
+def quoted(value: object) -> str:
+    """`value` as Python writes it, whatever it is."""
+    try:
+        return shown(repr(value))
+    except Exception:  # numbers of thousands of digits; objects that cannot describe themselves
+        return f"something of type {type(value).__name__} that cannot be printed"
 
 
 def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
     """`table[name]`, ignoring case, or an error with the nearest name."""
     for choice, value in table.items():
-        if choice.casefold() == str(name).casefold():
+        if isinstance(name, str) and choice.casefold() == name.casefold():
             return value
-    raise UnknownNameError(kind, str(name), table)
+    raise UnknownNameError(kind, name, table)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -31,7 +32,7 @@ def _bar() -> Progress:
 def fit_progress(title: str, steps: int) -> Iterator[Any]:
     """A bar with loss, accuracy and recall; yields the callback for `fit`."""
     with _bar() as bar:
-        line = bar.add_task(title, total=steps, figures="compiling")
+        line = bar.add_task(escape(title), total=steps, figures="compiling")
 
         def advance(step: int, loss: float, check: Any) -> None:
             figures = f"loss {loss:.3f}"
@@ -46,15 +47,19 @@ def fit_progress(title: str, steps: int) -> Iterator[Any]:
 def train_progress(title: str, steps: int) -> Iterator[Any]:
     """A bar with speed, return and violations; yields the callback for `Trainer.run`."""
     with _bar() as bar:
-        line = bar.add_task(title, total=steps, figures="compiling")
-        last = {"time": time.perf_counter(), "step": 0}
+        line = bar.add_task(escape(title), total=steps, figures="compiling")
+        last: dict[str, float] = {}
 
         def advance(trainer: Any) -> None:
+            if not last:  # a resumed run does not begin at 0
+                last.update(time=time.perf_counter(), step=trainer.step)
             passed = time.perf_counter() - last["time"]
             if passed < 0.5:
                 return
             recent = trainer.episodes[-20:]
             figures = f"{(trainer.step - last['step']) / passed:,.0f} steps/s"
+            if trainer.step < (starts := trainer.config.hyper.learning_starts):
+                figures += f"  random until {starts:,}"
             last.update(time=last["time"] + passed, step=trainer.step)
             if recent:
                 length = sum(episode.length for episode in recent)
@@ -69,7 +74,7 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
 def count_progress(title: str, total: int) -> Iterator[Any]:
     """A plain bar, shown when counting begins; yields a callback for the count."""
     with _bar() as bar:
-        line = bar.add_task(title, total=total, figures="", visible=False)
+        line = bar.add_task(escape(title), total=total, figures="", visible=False)
         yield lambda count: bar.update(line, completed=count, visible=True)
 
 
@@ -78,12 +83,14 @@ def collect_progress(title: str) -> Iterator[Any]:
     """A spinner with the number of transitions so far; yields the callback for `learn_task`."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task(title, total=None)
+        line = bar.add_task(escape(title), total=None)
         yield lambda count: bar.update(line, completed=count)
 
 
 def print_run(figures: dict[str, Any]) -> None:
     """How a run went."""
+    if "signal" in figures:
+        _print_signal(Console(), figures["signal"])
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for heading in ("", "episodes", "return", "CV %", "mean CV", "projected", "left %", "length"):
         table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
@@ -95,14 +102,28 @@ def print_run(figures: dict[str, Any]) -> None:
                 name, f"{part['episodes']}", spread, *shares, f"{part['left_percent']:.2f}", f"{part['length']:.0f}"
             )
     console = Console()
-    console.print(f"[bold]{figures['method']}[/bold] on [bold]{figures['task']}[/bold]")
+    console.print(f"[bold]{escape(figures['method'])}[/bold] on [bold]{escape(figures['task'])}[/bold]")
     console.print(table)
+    parts = [part for part in (figures.get("training"), figures.get("final")) if part is not None]
+    empty, executed = (sum(part.get(f"{name}_count", 0) for part in parts) for name in ("empty", "executed"))
+    if empty:
+        console.print(
+            f"no action was allowed at {empty:,} steps; {executed:,} forbidden ones were executed", style="red"
+        )
+    else:
+        console.print("every executed action was allowed", style="dim")
     if "seconds" in figures:
-        speed = f"{figures['steps_per_second']:,.0f} steps/s"
-        console.print(f"{figures['steps']:,} steps in {figures['seconds']:.0f} s ({speed})", style="dim")
+        rate = figures["steps_per_second"]
+        speed = "" if rate is None else f" ({rate:,.0f} steps/s)"
+        console.print(f"{figures['steps']:,} steps in {figures['seconds']:.0f} s{speed}", style="dim")
     for name in ("out", "picture", "video", "missing"):
         if name in figures:
-            console.print(f"{name}: {figures[name]}", style="dim")
+            _print_plain(console, f"{name}: {figures[name]}")
+
+
+def _print_plain(console: Console, line: str) -> None:
+    """A line as it is, brackets in paths included."""
+    console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_tasks(rows: list[dict[str, Any]]) -> None:
@@ -138,15 +159,34 @@ def print_methods(rows: list[dict[str, Any]]) -> None:
 
 
 def _print_signal(console: Console, signal: dict[str, Any]) -> None:
-    """How well the change of every cost is predicted."""
-    source = f"{signal['transitions']:,} transitions of {signal['episodes']:,} random episodes"
+    """How well the change of every cost is predicted, and whether the limits were kept when the guard was tried."""
+    source = f"{signal['transitions']:,} transitions"
+    if signal["episodes"] is not None:
+        source += f" of {signal['episodes']:,} random episodes"
     head = f"{signal['form']} constraint from {source}, {signal['model']} signal model, {signal['seconds']:.1f} s"
     console.print(head, style="dim")
     table = Table(box=None, header_style="bold", padding=(0, 2))
-    for heading in ("cost", "held-out error", "of a spread of", "persistence"):
+    for heading in ("limit", "held-out error", "of a spread of", "persistence", "push", "braking"):
         table.add_column(heading)
-    for index, cost in enumerate(signal["costs"]):
-        table.add_row(f"c{index + 1}", f"{cost['error']:.2g}", f"{cost['spread']:.2g}", f"{cost['persistence']:.3f}")
+    for cost in signal["costs"]:
+        errors = f"{cost['error']:.2g}", f"{cost['spread']:.2g}", f"{cost['persistence']:.3f}"
+        table.add_row(cost["limit"], *errors, f"{cost['push']:.2g}", f"{cost['strength']:.2g}")
+    console.print(table)
+    if (tried := signal["self_test"]) is not None:
+        _print_self_test(console, tried)
+
+
+def _print_self_test(console: Console, tried: dict[str, Any]) -> None:
+    """How many guarded episodes left the limits, and why."""
+    table = Table(box=None, header_style="bold", padding=(0, 2))
+    for heading in ("guarded policy", "episodes", "left the limits", "why"):
+        table.add_column(heading)
+    for test in tried["policies"]:
+        why = ", ".join(f"{row['limit']}: {row['cause']} {row['episodes']}" for row in test["exits"])
+        if test["began_outside"]:
+            why += f" ({test['began_outside']} more began outside)"
+        style = "red" if test["left"] else "green"
+        table.add_row(test["policy"], f"{test['episodes']}", f"[{style}]{test['left']}[/{style}]", why)
     console.print(table)
 
 
@@ -163,13 +203,14 @@ def print_fit(figures: dict[str, Any]) -> None:
         ("map", figures["map"], f"{figures['gradient_steps']} gradient steps in {took}"),
         ("accuracy", f"{figures['accuracy']:.3%}", f"{counted}, in {figures['contexts']} contexts"),
         ("recall", f"{figures['recall']:.2%}", "of the allowed actions are reached"),
+        ("covered", f"{figures['covered']:.2%}", "with at least a hundredth of the uniform density"),
         ("F1", f"{figures['f1']:.2%}", "of the two"),
         ("KL to uniform", f"{figures['kl']:.3f}", "nats; 0 when every allowed action is as likely"),
         ("violation", f"{figures['mean_violation']:.2g}", "mean CV"),
     ):
-        table.add_row(name, f"[bold]{value}[/bold]", f"[dim]{words}[/dim]")
+        table.add_row(name, f"[bold]{escape(str(value))}[/bold]", f"[dim]{escape(words)}[/dim]")
     console.print(table)
-    console.print(f"saved {figures['out']}/map.safetensors, map.json and {figures['picture']}", style="dim")
+    _print_plain(console, f"saved {figures['out']}/map.safetensors, map.json and {figures['picture']}")
 
 
 STYLES = {
@@ -197,15 +238,15 @@ class RunsView:
         going = [status for status in some if status.state in ("running", "cut off") and status.step < status.steps]
         if going:
             parts += ["", self._going(going)]
-        parts += [f"[dim]preparing {name}[/dim]" for name in preparing]
-        parts += [f"[red]{status.folder}: {status.problem}[/red]" for status in some if status.problem]
+        parts += [f"[dim]preparing {escape(name)}[/dim]" for name in preparing]
+        parts += [f"[red]{escape(f'{status.folder}: {status.problem}')}[/red]" for status in some if status.problem]
         return Group(*parts)
 
     def _matrix(self, statuses: list[Any]) -> Table:
         methods = list(dict.fromkeys(status.method for status in statuses))
         table = Table(box=None, header_style="bold", padding=(0, 2))
         for heading in ("complete", *methods):
-            table.add_column(heading, justify="left" if heading == "complete" else "right")
+            table.add_column(escape(heading), justify="left" if heading == "complete" else "right")
         for task in dict.fromkeys(status.task for status in statuses):
             cells = []
             for method in methods:
@@ -214,7 +255,7 @@ class RunsView:
                 whole = states.count("complete")
                 style = next((style for state, style in STYLES.items() if state in states), "dim")
                 cells.append(f"[{style}]{whole}/{len(here)}[/{style}]" if here else "")
-            table.add_row(f"[bold]{task}[/bold]", *cells)
+            table.add_row(f"[bold]{escape(task)}[/bold]", *cells)
         return table
 
     def _going(self, statuses: list[Any]) -> Table:
@@ -224,7 +265,7 @@ class RunsView:
         for status in statuses:
             speed = self._speed_of(status)
             left = f"{(status.steps - status.step) / speed / 60:.0f} min" if speed else ""
-            name = f"{status.task} {status.method} {status.seed}"
+            name = escape(f"{status.task} {status.method} {status.seed}")
             table.add_row(
                 name if status.state == "running" else f"[dim]{name} (cut off)[/dim]",
                 ProgressBar(status.steps, status.step, width=24),
@@ -264,4 +305,9 @@ def print_lines(lines: Iterable[str], notes: Iterable[str] = ()) -> None:
         print(line)
     console = Console(stderr=True)
     for note in notes:
-        console.print(note, style="dim", highlight=False)
+        _print_plain(console, note)
+
+
+def print_warning(text: str) -> None:
+    """One line on stderr."""
+    Console(stderr=True).print(f"warning: {text}", style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -18,7 +18,8 @@ from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.structure import Radial
-from cvflows.maps.rays import gauge, is_centred
+from cvflows.maps.inside import ROOM, inner_point, is_centred
+from cvflows.maps.rays import gauge
 
 Vector = Float[Array, "dim"]
 Scalar = Float[Array, ""]
@@ -29,18 +30,16 @@ TINY = 1e-6
 
 
 def centre_of(constraint: AbstractConstraint, x: Float[Array, context]) -> Vector:
-    """The inner point that rays start from: the origin where the set says so, or where it is hollow."""
+    """The point that rays start from: one inside the rows and the bounds; the origin where the set is hollow."""
     hollow = isinstance(constraint.structure(jnp.zeros(constraint.context_dim)), Radial)
-    if hollow or is_centred(constraint):
-        return jnp.zeros(constraint.action_dim)
-    return lax.stop_gradient(constraint.centre(x))
+    return jnp.zeros(constraint.action_dim) if hollow else inner_point(constraint, x)
 
 
 def _gauge(constraint: AbstractConstraint, x: Float[Array, context], centre: Vector, v: Vector) -> Scalar:
     """γ(v), and a finite gradient at v = 0 too."""
     away = jnp.max(jnp.abs(v)) > TINY
     ray = jnp.where(away, v, TINY)
-    return gauge(constraint, x, centre, ray, at_zero=is_centred(constraint)) / INSIDE
+    return gauge(constraint, x, centre, ray, at_zero=is_centred(constraint, ROOM)) / INSIDE
 
 
 def alpha(constraint: AbstractConstraint, x: Float[Array, context], output: Vector) -> Vector:

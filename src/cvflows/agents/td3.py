@@ -25,7 +25,7 @@ from cvflows.agents.base import Acted, Latents, Metrics, Observations, Presets
 from cvflows.agents.networks import Ensemble, Perceptron
 from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
 from cvflows.agents.settings import setting
-from cvflows.constraints.oracle import maximise_samples
+from cvflows.constraints.oracle import maximise_actions
 
 NOISE_CLIP = 0.5
 
@@ -144,7 +144,7 @@ class _Deterministic(OffPolicy):
         def total(action: Latents) -> Array:
             return jnp.sum(values(self.critic, critics[:1], observation, action)[0])
 
-        corner = maximise_samples(self.decoder.problem.constraint, x, jax.grad(total)(action))
+        corner = maximise_actions(self.decoder.problem.constraint, x, jax.grad(total)(action))
         return jax.lax.stop_gradient((1 - rate) * action + rate * corner)
 
     def update(self, state: TD3State, frozen: list[Array], batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:

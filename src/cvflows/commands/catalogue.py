@@ -8,6 +8,7 @@ from pathlib import Path
 import tyro
 
 from cvflows.commands.output import print_json
+from cvflows.errors import dimension
 
 
 def tasks(json: bool = False) -> None:
@@ -76,6 +77,7 @@ def draw(task: tyro.conf.Positional[str], out: Path = Path("pictures"), seed: in
     from cvflows.tasks.catalogue import task as find_task
 
     found = find_task(task)
+    dimension("seed", seed, least=0, most=2**32 - 1)
     from cvflows.reports.figures import draw_task
 
     drawn = draw_task(found, out / f"{found.name}.png", seed=seed)

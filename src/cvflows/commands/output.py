@@ -7,5 +7,8 @@ from typing import Any
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on stdout."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    """One JSON object on stdout; names that the terminal's encoding does not know are escaped."""
+    try:
+        print(json.dumps(value, ensure_ascii=False, indent=2))
+    except UnicodeEncodeError:
+        print(json.dumps(value, indent=2))

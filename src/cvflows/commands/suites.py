@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from cvflows.commands.output import print_json
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, within
 
 
 def suite(
@@ -27,7 +28,7 @@ def suite(
     mirror: str | None = None,
     json: bool = False,
 ) -> None:
-    """Train every task × method × seed of a grid; run the same command again to go on with what was cut off.
+    """Train every task × method × seed of a grid; run the same command again to resume what was cut off.
 
     Args:
         grid: TOML file with tasks, methods, seeds, steps and more; what follows replaces what it says.
@@ -41,26 +42,27 @@ def suite(
         address: Of a Ray cluster; `auto` finds the one this machine belongs to, without it a local one is started.
         retries: How often Ray starts a run again whose node was lost.
         out: Folder of the runs, TASK/METHOD/SEED below it; for a cluster, one that all nodes share.
-        mirror: Address of an object store, as s3://bucket/path, that runs are copied to and gone on from.
+        mirror: Address of an object store, as s3://bucket/path, that runs are copied to and resumed from.
         json: Print one JSON object instead of a table.
     """
     from cvflows.runs.grid import Grid
-    from cvflows.runs.launch import Local, Ray
+    from cvflows.runs.launch import Local, Ray, TerminatedError
     from cvflows.runs.suite import Suite
     from cvflows.terminal import live_runs, print_runs
 
     settings = {} if grid is None else Grid.read(grid)
     given = {"tasks": tasks, "methods": methods, "seeds": seed_list or seeds, "steps": steps}
+    how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
     settings |= {name: value for name, value in given.items() if value is not None}
     for name in ("tasks", "methods"):
         if not settings.get(name):
             raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
-    whole = Suite(Grid(**settings), out, mirror)
+    whole, code = Suite(Grid(**settings), out, mirror), 1
     with live_runs() as draw:
-        how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
         try:
             figures = whole.run(how, lambda suite: draw(suite.statuses.values(), suite.preparing))
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
+            code = 128 + (stop.number if isinstance(stop, TerminatedError) else signal.SIGINT)
             figures = whole.summary() | {"interrupted": True}
     if json:
         print_json(figures)
@@ -69,9 +71,9 @@ def suite(
         for name, problem in figures["failures"].items():
             print(f"cvflows: {name}: {problem}", file=sys.stderr)
         if "interrupted" in figures:
-            print("cvflows: interrupted; the same command goes on from the last checkpoints", file=sys.stderr)
+            print("cvflows: interrupted; the same command resumes from the last checkpoints", file=sys.stderr)
     if figures["failures"] or "interrupted" in figures:
-        raise SystemExit(130 if "interrupted" in figures else 1)
+        raise SystemExit(code)
 
 
 def watch(
@@ -87,6 +89,7 @@ def watch(
     """
     import time
 
+    within("every", every, 0, 86_400, above=True)
     from cvflows.runs.progress import dump, find_runs, read_status
     from cvflows.terminal import live_runs, print_runs
 
@@ -125,6 +128,8 @@ def report(
         maps: Draw the map of every task, which takes some seconds each.
         json: Print one JSON object with every figure instead of a line.
     """
+    if out.is_dir() or not out.name:
+        raise ArgumentError("out", "the name of a file", out)
     from cvflows.reports.gallery import map_pictures
     from cvflows.reports.page import write_page
     from cvflows.reports.plots import write_plots

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from cvflows.commands.output import print_json
+from cvflows.errors import ArgumentError, dimension
+
+MOST_SEED = 2**32 - 1
+
+if TYPE_CHECKING:
+    from cvflows.tasks.base import Task
 
 
 def fit(
@@ -37,16 +43,16 @@ def fit(
     from cvflows.tasks.catalogue import task as find_task
 
     found = find_task(task)
+    dimension("seed", seed, least=0, most=MOST_SEED)
+    dimension("steps", steps, most=10**9)
     from cvflows.maps.fit import FitConfig
     from cvflows.reports.map_figure import draw_map
     from cvflows.runs.fitting import fit_task, save_report
-    from cvflows.terminal import collect_progress, fit_progress
+    from cvflows.terminal import fit_progress
 
-    folder, signal = out or Path("maps") / found.name, {}
+    folder, signal = out or Path("maps") / found.name, dict[str, Any]()
     if found.limits is not None:
-        with collect_progress(f"collecting transitions of {found.name}") as tick:
-            learned = found.learn(form, seed=seed, tick=tick)
-        found, signal = learned.task, {"signal": learned.as_json()}
+        found, signal = _learn_limits(found, form, seed)
     config = FitConfig(steps=steps, seed=seed, check_every=max(1, min(250, steps // 4)))
     with fit_progress(f"fitting {found.name}", steps) as progress:
         report = fit_task(found, map, config, progress=progress)
@@ -109,9 +115,10 @@ def train(
 
     found = find_task(task)
     _limit_threads(threads)
-    from cvflows.runs.config import make_config, parse_overrides
-    from cvflows.runs.session import begin
-    from cvflows.terminal import fit_progress
+    from cvflows.runs.config import make_config, only_random, parse_overrides
+    from cvflows.runs.session import begin, check_new
+    from cvflows.runs.store import RunFolder
+    from cvflows.terminal import fit_progress, print_warning
 
     config = make_config(
         found,
@@ -130,13 +137,19 @@ def train(
         final_episodes=final_episodes,
     )
     folder = out or Path("runs") / found.name / config.method / str(seed)
+    check_new(RunFolder(folder))
+    if (problem := only_random(config, config.steps)) is not None:
+        print_warning(problem)
+    signal: dict[str, Any] = {}
+    if found.limits is not None and map is None:
+        found, signal = _learn_limits(found, form, seed)
     with fit_progress(f"preparing {found.name}", 3000) as progress:
         trainer = begin(found, config, folder, map_folder=map, fit_tick=progress, wandb=wandb)
-    _complete(trainer, json)
+    _complete(trainer, json, signal)
 
 
 def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool = False) -> None:
-    """Go on with a run that was cut off, from its last checkpoint.
+    """Resume a run that was cut off, from its last checkpoint.
 
     Args:
         run: Folder of the run.
@@ -159,6 +172,9 @@ def evaluate(
         video: File for a film of one episode, .gif.
         json: Print one JSON object instead of a table.
     """
+    dimension("episodes", episodes, most=10**6)
+    if video is not None and video.suffix.casefold() != ".gif":
+        raise ArgumentError("video", "a file name ending in .gif", video)
     from cvflows.runs.session import resume as resume_run
     from cvflows.terminal import count_progress, print_run
 
@@ -178,24 +194,39 @@ def evaluate(
 def _limit_threads(threads: int | None) -> None:
     """Tell XLA, before it is loaded, how many threads it may use."""
     if threads is not None:
+        dimension("threads", threads, most=4096)
         flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
 
 
-def _complete(trainer: Any, json: bool) -> None:
-    """Finish a run with bars, pictures and a table."""
+def _learn_limits(task: Task, form: str, seed: int) -> tuple[Task, dict[str, Any]]:
+    """The task with the constraint on actions that keeps its limits on states, and the figures of learning it."""
+    import warnings
+
+    from cvflows.errors import UnsafeLimitsWarning
+    from cvflows.terminal import collect_progress, print_warning
+
+    with warnings.catch_warnings(), collect_progress(f"learning the limits of {task.name}") as tick:
+        warnings.simplefilter("ignore", UnsafeLimitsWarning)  # said below, in one line
+        learned = task.learn(form, seed=seed, tick=tick)
+    if learned.self_test is not None and learned.self_test.problem is not None:
+        print_warning(learned.self_test.problem)
+    return learned.task, {"signal": learned.as_json()}
+
+
+def _complete(trainer: Any, json: bool, more: dict[str, Any] | None = None) -> None:
+    """Finish a run with bars, pictures and a table; `more` figures are shown with it."""
     from cvflows.reports.curves import draw_run
     from cvflows.runs.session import complete
     from cvflows.terminal import count_progress, print_run, train_progress
 
     config = trainer.config
     with (
-        trainer.folder.locked(),
         train_progress(f"{config.method} on {config.task}", config.steps) as tick,
         count_progress("final episodes", config.final_episodes) as count,
     ):
         figures = complete(trainer, tick, count)
-    figures |= {"out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
+    figures |= {**(more or {}), "out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
     if json:
         return print_json(figures)
     print_run(figures)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
 from cvflows.constraints.numbers import real_numbers
-from cvflows.constraints.outcome import Projection
+from cvflows.constraints.outcome import Maximum, Projection
 from cvflows.constraints.structure import Structure, merge
 from cvflows.constraints.trace import check_function
 from cvflows.errors import ArgumentError, dimension, positive
@@ -49,6 +49,8 @@ class AbstractConstraint(abc.ABC):
     """Whether `convex` follows from the formula, as for built-in sets; else it is the user's word, and is checked."""
     learned: bool = False
     """Whether the rows were learned from data, so that nobody could know whether they always leave an action."""
+    distributes: ClassVar[bool] = False
+    """Whether `&` applies to every part of the set instead, as in a union."""
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:
@@ -74,15 +76,15 @@ class AbstractConstraint(abc.ABC):
 
     def __and__(self, other: AbstractConstraint) -> AbstractConstraint:
         """The intersection. Contexts must have one size, or none: see `reads` for sets that read different entries."""
-        if not isinstance(other, AbstractConstraint):
+        if not isinstance(other, AbstractConstraint) or other.distributes:
             return NotImplemented
         return Intersection((*_parts(self), *_parts(other)))
 
-    def violation(self, x: Samples | None, a: Samples) -> Float[Array, ...]:
+    def violation(self, x: Samples | None, a: Samples) -> Float[Array, "*batch"]:
         """CV(x,a) = Σ max(g,0) + Σ max(|h|-ε,0) + Σ max(|a|-1,0): zero exactly on the set."""
         return _violation(self, *self._checked(x, a))
 
-    def contains(self, x: Samples | None, a: Samples) -> Bool[Array, ...]:
+    def contains(self, x: Samples | None, a: Samples) -> Bool[Array, "*batch"]:
         """Whether every row, the box included, is at most `TOLERANCE`."""
         return _contains(self, *self._checked(x, a))
 
@@ -100,6 +102,12 @@ class AbstractConstraint(abc.ABC):
 
     def maximise(self, x: Samples | None, direction: Samples) -> Float[Array, "... dim"]:
         """The feasible action furthest along `direction`, argmax_{y ∈ C(x)} direction·y (the Frank-Wolfe oracle)."""
+        from cvflows.constraints.oracle import maximise_actions
+
+        return maximise_actions(self, *self._checked(x, direction, name="direction"))
+
+    def maximisation(self, x: Samples | None, direction: Samples) -> Maximum:
+        """The feasible action furthest along `direction`, with its outcome."""
         from cvflows.constraints.oracle import maximise_samples
 
         return maximise_samples(self, *self._checked(x, direction, name="direction"))

@@ -16,12 +16,14 @@ from jaxtyping import Array
 from cvflows.constraints import interior
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.linalg import solve_positive
-from cvflows.constraints.shapes import Columns, Contexts, Matrices, Rows, Slopes
+from cvflows.constraints.shapes import Columns, Contexts, Matrices, Rows, Scalars, Slopes
 from cvflows.constraints.structure import Affine, Separable, Structure
 from cvflows.constraints.trace import smoothed
 
 CHUNK = 64
 """Samples that the iterative methods solve together."""
+INSIDE = 1e-5
+"""How far below zero rows are driven, so that linearisation errors do not leave the set."""
 
 
 class ColumnSet(eqx.Module):
@@ -70,21 +72,32 @@ class ColumnSet(eqx.Module):
         batched = jax.vmap(rounded, in_axes=-1, out_axes=-1)
         return interior.Curved(lambda width, z: batched(width, self.x, z), kinked)
 
-    def find_anchor(self) -> Columns:
-        """A point inside every set: its centre where that will do, else the point whose worst row is least."""
+    def find_anchor(self, *, within_bounds: bool = False) -> Columns:
+        """A point inside every set: its centre where that will do, else the point whose worst row is least.
+
+        `within_bounds` counts the bounds among the rows, for a point that must not lie on them.
+        """
         centre = jnp.clip(self.centre, self.low, self.high)
-        worst = jnp.max(self.rows(centre), axis=0, initial=-1.0)
-        good = worst < -1e-3
+
+        def worst(a: Columns) -> Scalars:
+            edges = [self.low - a, a - self.high] if within_bounds else []
+            return jnp.max(jnp.concatenate([self.rows(a), *edges]), axis=0, initial=-1.0)
+
+        start = worst(centre)
+        good = start < -1e-3
 
         def look() -> Columns:
-            found = self._least_violating(centre)
-            better = jnp.max(self.rows(found), axis=0) < worst
+            found = self.least_violating(within_bounds=within_bounds)
+            mended = self.restore(found, steps=6)  # an equality may want more digits than the method above has
+            found = jnp.where((worst(mended) < jnp.minimum(worst(found), 0))[None], mended, found)
+            better = worst(found) < start
             return jnp.where((good | ~better)[None], centre, found)
 
         return lax.cond(jnp.all(good), lambda: centre, look)
 
-    def _least_violating(self, start: Columns) -> Columns:
+    def least_violating(self, *, within_bounds: bool = False) -> Columns:
         """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y)/reach ≤ t, with rows scaled to 1."""
+        start = jnp.clip(self.centre, self.low, self.high)
         rows = self.rows(start)
         reach = jnp.maximum(jnp.max(jnp.abs(rows), axis=0, keepdims=True), 1.0)
         top = jnp.max(rows, axis=0, keepdims=True) / reach
@@ -97,14 +110,46 @@ class ColumnSet(eqx.Module):
             high=jnp.concatenate([self.high, top + 1]),
         )
         begin = jnp.concatenate([start, top + 0.5])
+        dim = len(start)
         match self.convex_rows():
             case interior.Flat(offset=offset, normal=normal):
+                if within_bounds:
+                    axes = interior.on_diagonal(jnp.ones_like(start))
+                    offset = jnp.concatenate([offset, self.low, -self.high])
+                    normal = jnp.concatenate([normal, -axes, axes])
                 scaled = normal / reach[None]
                 lifted = interior.Flat(offset / reach, jnp.concatenate([scaled, -jnp.ones_like(normal[:, :1])], axis=1))
                 return interior.solve_flat(problem, lifted, begin, iterations=18).z[:-1]
             case interior.Curved(rows=curved, kinked=kinked):
-                raised = interior.Curved(lambda width, z: curved(width, z[:-1]) / reach - z[-1:], kinked)
-                return interior.solve_curved(problem, raised, begin).z[:-1]
+
+                def raised(width: Scalars, z: Columns) -> Rows:
+                    edges = [self.low - z[:dim], z[:dim] - self.high] if within_bounds else []
+                    return jnp.concatenate([curved(width, z[:dim]), *edges]) / reach - z[dim:]
+
+                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin).z[:-1]
+
+    def restore(self, y: Columns, steps: int) -> Columns:
+        """Gauss-Newton on the violated rows, within the bounds."""
+
+        def improve(_: Any, y: Columns) -> Columns:
+            value, slope = self.rows(y), interior.jacobian(self.rows, y)
+            excess = jnp.maximum(value + INSIDE, 0)
+            weight = (excess > 0).astype(y.dtype)
+
+            def step(free: Columns) -> Columns:
+                masked = slope * free[None]
+                matrix = interior.gram(masked, weight)
+                damping = 1e-6 * jnp.trace(matrix)[None] + 1e-12
+                matrix = matrix + interior.on_diagonal(damping + (1 - free))
+                return -solve_positive(matrix, interior.weigh(masked, excess))
+
+            move = step(jnp.ones_like(y))
+            stuck = ((y <= self.low) & (move < 0)) | ((y >= self.high) & (move > 0))
+            move = step(1 - stuck.astype(y.dtype))
+            better = jnp.clip(y + move, self.low, self.high)
+            return jnp.where(jnp.isfinite(better), better, y)
+
+        return lax.fori_loop(0, steps, improve, jnp.clip(y, self.low, self.high))
 
     def attach_gradient(self, found: interior.Iterate, a: Columns) -> Columns:
         """`found.z` with the derivative of the projection of `a` by the implicit function theorem on the KKT system."""

@@ -123,13 +123,17 @@ def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int 
     return lax.while_loop(is_moving, advance, (jnp.asarray(0), start_moving, begin))[2]
 
 
-def solve_curved(problem: Problem, curved: Curved, start: Columns) -> Iterate:
+def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: bool = False) -> Iterate:
     """A primal-dual barrier method that stays feasible, from a strictly feasible start.
 
     The barrier weight and the width of rounded kinks shrink together, by a constant factor per Newton step so that
-    each step starts near its goal; the step length is the best of a few along the direction.
+    each step starts near its goal; the step length is the best of a few along the direction. `patient` shrinks them
+    more slowly, for problems with many kinks, where the usual pace loses the path.
     """
-    shrink, iterations = (0.65, 46) if curved.kinked else (0.35, 20)
+    if patient:
+        shrink, iterations = (0.9, 200) if curved.kinked else (0.65, 50)
+    else:
+        shrink, iterations = (0.65, 46) if curved.kinked else (0.35, 20)
     span = problem.high - problem.low
     z = jnp.clip(start, problem.low + 1e-3 * span, problem.high - 1e-3 * span)
     first_width = _widest(curved, z)

@@ -45,6 +45,8 @@ SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
 DEPTHS = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)
 STEPS = 4
+HELD_OUT = 3
+"""Sets the choice of held-out transitions apart from whatever else was drawn with the same seed."""
 Costs = Callable[[Any], Any]
 
 
@@ -148,12 +150,21 @@ def deep_point(offset: Array, normal: Array) -> Array:
 
 
 class Signal(NamedTuple):
-    """What was learned about one cost: held-out error of its predicted change, and how large that change is."""
+    """What was learned about one cost.
+
+    `error` is the held-out error of its predicted change (root mean square), `worst` the largest on any transition,
+    `spread` how large that change is; `persistence` is φ. `push` is e, the largest drift that φ does not explain, and
+    `strength` the median of S = ‖w‖₁, what full braking takes off. `overpowered` is the share of safe states in which
+    the push is stronger than full braking.
+    """
 
     error: float
+    worst: float
     spread: float
     persistence: float
     push: float
+    strength: float
+    overpowered: float
 
 
 class Learned(NamedTuple):
@@ -188,7 +199,7 @@ def learn(
     c, following = (np.asarray(cost(table), float) for table in (transitions.before, transitions.after))
     if c.ndim != 2:
         raise ArgumentError("cost", "a vector of costs for every observation", f"shape {c.shape[1:]}")
-    held_out = np.random.default_rng(seed).random(len(c)) < 0.1
+    held_out = np.random.default_rng([seed, HELD_OUT]).random(len(c)) < 0.1
     change = following - c
     if held_out.all() or not held_out.any():
         raise ArgumentError("transitions", "enough of them to learn from and to test on", len(c))
@@ -204,19 +215,24 @@ def learn(
         richer, less = fitted("quadratic")
         if (less < 0.7 * error).any():
             model, error, chosen = richer, less, "quadratic"
-    zeros = np.zeros(c.shape[1])
-    persistence = push = tighter = zeros
-    if form == "stopping":
-        persistence, push = _carry_on(model.drift(transitions.after), change)
-        tighter = np.abs(model.predict(transitions.before, transitions.actions) - change).max(axis=0)
-    numbers = [tuple(float(value) for value in values) for values in (persistence, push, tighter)]
-    constraint = LearnedConstraint(cost, form, model, *numbers)
-    signals = zip(error, change.std(axis=0), persistence, push, strict=True)
+    worst = np.abs(model.predict(transitions.before, transitions.actions) - change).max(axis=0)
+    persistence, excess = _carry_on(model.drift(transitions.after), change)
+    push, strength = np.maximum(excess.max(axis=0), 0.0), model.strength(transitions.after)
+    safe = (following <= 0).all(axis=1)
+    safe = safe if safe.any() else np.ones_like(safe)
+    overpowered = (excess > strength)[safe].mean(axis=0)
+    used = (persistence, push, worst) if form == "stopping" else (np.zeros(c.shape[1]),) * 3
+    constraint = LearnedConstraint(cost, form, model, *(tuple(map(float, values)) for values in used))
+    spread, median = change.std(axis=0), np.median(strength, axis=0)
+    signals = zip(error, worst, spread, persistence, push, median, overpowered, strict=True)
     return Learned(constraint, chosen, len(c), tuple(Signal(*map(float, signal)) for signal in signals))
 
 
 def _carry_on(drift: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """φ and e: the next drift is at most φ·(change of this step) + e."""
-    size = np.maximum((change**2).sum(axis=0), 1e-300)
-    persistence = np.clip((drift * change).sum(axis=0) / size, 0.0, 1.0)
-    return persistence, np.maximum((drift - persistence * change).max(axis=0), 0.0)
+    """φ, and what it does not explain of every next drift: drift - φ·(change of this step).
+
+    φ is the slope of a regression with an intercept: a constant push is a push, not persistence.
+    """
+    centred = change - change.mean(axis=0)
+    persistence = np.clip((drift * centred).sum(axis=0) / np.maximum((centred**2).sum(axis=0), 1e-300), 0.0, 1.0)
+    return persistence, drift - persistence * change

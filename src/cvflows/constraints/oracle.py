@@ -12,13 +12,15 @@ from jaxtyping import Array, Float
 from cvflows.constraints import interior, multipliers
 from cvflows.constraints.base import AbstractConstraint, in_batch
 from cvflows.constraints.columns import ColumnSet, in_chunks
-from cvflows.constraints.outcome import Outcome
-from cvflows.constraints.project import is_iterative, land, project_columns, solve_convex
+from cvflows.constraints.outcome import Maximum, Outcome
+from cvflows.constraints.project import CERTIFIED, best_of_parts, is_iterative, land, project_columns, solve_certified
 from cvflows.constraints.search import search
-from cvflows.constraints.shapes import Columns, Contexts
+from cvflows.constraints.shapes import Codes, Columns, Contexts, Scalars
 from cvflows.constraints.structure import Radial, Separable, Total, as_separable
+from cvflows.constraints.union import Union, own_context
 
 STEP = 10.0
+"""Length of the proximal step after the interior-point method."""
 FAR = 300.0
 """How far along the direction to project from: exact for shells and sums but for ties, which it settles."""
 
@@ -26,38 +28,76 @@ FAR = 300.0
 @partial(jax.jit, static_argnums=0)
 def maximise_samples(
     constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
-) -> Float[Array, "... dim"]:
+) -> Maximum:
     """The feasible action furthest along each direction; piecewise constant, so its derivative is zero."""
 
-    def solve(x: Float[Array, "n _"], c: Float[Array, "n dim"]) -> Float[Array, "n dim"]:
-        return in_chunks(partial(_maximise, constraint), x.T, c.T, iterative=is_iterative(constraint)).T
+    def solve(x: Float[Array, "n _"], c: Float[Array, "n dim"]) -> Maximum:
+        action, outcome = in_chunks(partial(maximise_columns, constraint), x.T, c.T, iterative=is_iterative(constraint))
+        return Maximum(action.T, outcome)
 
     return lax.stop_gradient(in_batch(solve, x, direction))
 
 
-def _maximise(constraint: AbstractConstraint, x: Contexts, direction: Columns) -> Columns:
+@partial(jax.jit, static_argnums=0)
+def maximise_actions(
+    constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
+) -> Float[Array, "... dim"]:
+    """The actions alone."""
+    return maximise_samples(constraint, x, direction).action
+
+
+def maximise_columns(constraint: AbstractConstraint, x: Contexts, direction: Columns) -> tuple[Columns, Codes]:
+    """The furthest feasible action and its outcome, in columns."""
+    if isinstance(constraint, Union):
+        parts = [(part, *maximise_columns(part, own_context(part, x), direction)) for part in constraint.parts]
+        return best_of_parts(x, parts, lambda y: -jnp.sum(direction * y, axis=0))
     here = ColumnSet.at(constraint, x)
     size = jnp.sqrt(jnp.sum(direction**2, axis=0, keepdims=True))
     c = direction / jnp.maximum(size, 1e-30)
+    exact = jnp.full(c.shape[1], Outcome.EXACT)
     match structure := as_separable(here.structure):
         case Separable() if not is_iterative(constraint):
             anchor = multipliers.separable_centre(structure, here.low, here.high)
             y, _ = multipliers.solve_separable(structure, c, here.low, here.high, anchor, weight=0.0)
-            y = jnp.where((size > 0), y, anchor)
+            return land(here, jnp.where((size > 0), y, anchor), anchor, exact)
         case Radial() | Total():
-            return project_columns(constraint, x, c * FAR)[0]
+            return project_columns(constraint, x, c * FAR)
         case _ if constraint.convex:
-            anchor = here.find_anchor()
-            y = solve_convex(here, _furthest(here, c, anchor), anchor).z
-        case _:
-            y = anchor = search(here, _furthest(here, c, jnp.clip(c, here.low, here.high)))
-    y = land(here, y, anchor, jnp.full(c.shape[1], Outcome.EXACT))[0]
-    return y if isinstance(structure, Separable) else _improve(constraint, x, c, y)
+            return _maximise_convex(here, c)
+    y = anchor = search(here, _furthest(here, c, jnp.clip(c, here.low, here.high)))
+    y, outcome = land(here, y, anchor, exact)
+    return _improve(here, c, y), jnp.maximum(outcome, Outcome.APPROXIMATE)
 
 
-def _improve(constraint: AbstractConstraint, x: Contexts, c: Columns, y: Columns) -> Columns:
-    """A proximal step, which cannot lose on a convex set and mends the rare samples where Newton's method stalled."""
-    further = project_columns(constraint, x, y + STEP * c)[0]
+def _maximise_convex(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
+    """The interior-point optimum and a proximal step, exact where a dual bound certifies it."""
+    anchor = here.find_anchor()
+    problem = _furthest(here, c, anchor)
+    found, _ = solve_certified(here, problem, anchor, lambda found: shortfall(here, found.z, c))
+    y, landed = land(here, found.z, anchor, jnp.full(c.shape[1], Outcome.EXACT))
+    y = _improve(here, c, y)
+    proven = jnp.where(shortfall(here, y, c) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
+    return y, jnp.where(landed == Outcome.EMPTY, landed, proven).astype(jnp.int32)
+
+
+def shortfall(here: ColumnSet, y: Columns, c: Columns) -> Scalars:
+    """Bound on max c·y - c·y over the set: weak duality with the rows linearised at `y`."""
+    value, slopes, _ = here.expand(y, jnp.zeros_like(here.rows(y)))
+    free = (y > here.low + 1e-4) & (y < here.high - 1e-4)
+
+    def bound(near: float) -> Scalars:
+        price = interior.fit_multipliers(slopes * free[None], value > -near, c)
+        pull = interior.weigh(slopes, price)
+        rest = c - pull
+        best = jnp.sum(jnp.maximum(rest * here.low, rest * here.high), axis=0)
+        return best - jnp.sum(price * value, axis=0) + jnp.sum((pull - c) * y, axis=0)
+
+    return jnp.min(jnp.stack([bound(near) for near in (1e-4, 1e-3, 1e-2)]), axis=0)
+
+
+def _improve(here: ColumnSet, c: Columns, y: Columns) -> Columns:
+    """A proximal step, which cannot lose on a convex set and mends the samples where Newton's method stalled."""
+    further = project_columns(here.constraint, here.x, y + STEP * c)[0]
     better = jnp.sum(c * (further - y), axis=0, keepdims=True) > 0
     return jnp.where(better, further, y)
 

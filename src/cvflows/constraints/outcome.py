@@ -1,4 +1,4 @@
-"""What a projection returns."""
+"""What a projection and the linear maximiser return."""
 
 from __future__ import annotations
 
@@ -9,21 +9,28 @@ from jaxtyping import Array, Float, Int
 
 
 class Outcome(enum.IntEnum):
-    """How a projection was found."""
+    """How the nearest (or furthest) feasible action was found."""
 
     EXACT = 0
-    """The nearest feasible action, by construction or by a dual bound on the distance."""
+    """The optimum, by construction or by a dual bound on the distance."""
     APPROXIMATE = 1
-    """Feasible and near, but the optimum is not certified."""
+    """Feasible and good, but the optimum is not certified."""
     FALLBACK = 2
     """Feasible, but the solver failed: a point on the way to the anchor, or the anchor."""
     EMPTY = 3
     """No action is feasible in this context: the one whose worst row is least."""
 
 
+class Maximum(NamedTuple):
+    """`action` (..., dim) and its `outcome` (an `Outcome` per sample), of the linear maximiser."""
+
+    action: Float[Array, "... dim"]
+    outcome: Int[Array, ...]
+
+
 class Projection(NamedTuple):
     """`action` (..., dim), its `outcome` (an `Outcome` per sample) and its `distance` from the input."""
 
     action: Float[Array, "... dim"]
-    outcome: Int[Array, ...]
-    distance: Float[Array, ...]
+    outcome: Int[Array, "*batch"]
+    distance: Float[Array, "*batch"]

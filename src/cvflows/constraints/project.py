@@ -5,6 +5,7 @@ Which solver runs follows from the set's structure; whatever it returns, `land` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -18,6 +19,7 @@ from cvflows.constraints.columns import ColumnSet, in_chunks
 from cvflows.constraints.outcome import Outcome, Projection
 from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Rows, Scalars
 from cvflows.constraints.structure import Affine, Radial, Separable, Total, as_separable
+from cvflows.constraints.union import Union, own_context
 
 CERTIFIED = 1e-3
 """A projection counts as exact when a dual bound shows it at most this much further than the optimum."""
@@ -44,6 +46,8 @@ def project_actions(
 
 def is_iterative(constraint: AbstractConstraint) -> bool:
     """Whether the set needs an interior-point or search method, whose working set should stay in cache."""
+    if isinstance(constraint, Union):
+        return any(is_iterative(part) for part in constraint.parts)
     structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
     match structure:
         case Separable(rows=rows, centred=centred):
@@ -57,6 +61,9 @@ def is_iterative(constraint: AbstractConstraint) -> bool:
 
 def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> tuple[Columns, Codes]:
     """Nearest feasible action and outcome, in columns."""
+    if isinstance(constraint, Union):
+        parts = [(part, *project_columns(part, own_context(part, x), a)) for part in constraint.parts]
+        return best_of_parts(x, parts, lambda y: jnp.sum((y - a) ** 2, axis=0))
     here = ColumnSet.at(constraint, x)
     match structure := as_separable(here.structure):
         case Separable() if not is_iterative(constraint):
@@ -75,6 +82,24 @@ def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> 
     landed, outcome = land(here, y, anchor, solved)
     inside = jnp.all(here.rows(a) <= _limit(here, anchor), axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
     return jnp.where(inside[None], a, landed), jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32)
+
+
+def best_of_parts(
+    x: Contexts, parts: list[tuple[AbstractConstraint, Columns, Codes]], cost: Callable[[Columns], Scalars]
+) -> tuple[Columns, Codes]:
+    """The cheapest of what the parts of a union offer, as exact as all that is offered; least-violating if none."""
+    offers, codes = jnp.stack([y for _, y, _ in parts]), jnp.stack([code for _, _, code in parts])
+    worst = [
+        jnp.max(jax.vmap(part.rows, in_axes=-1, out_axes=-1)(own_context(part, x), y), axis=0, initial=-1.0)
+        for part, y, _ in parts
+    ]
+    empty = codes == Outcome.EMPTY
+    price = jnp.where(empty, 1e9 * (1 + jnp.maximum(jnp.stack(worst), 0)), jax.vmap(cost)(offers))
+    chosen = jnp.argmin(lax.stop_gradient(price), axis=0)
+    action = jnp.take_along_axis(offers, chosen[None, None], axis=0)[0]
+    own = jnp.take_along_axis(codes, chosen[None], axis=0)[0]
+    doubtful = jnp.any(~empty & (codes != Outcome.EXACT), axis=0)
+    return action, jnp.where(doubtful, jnp.maximum(own, Outcome.APPROXIMATE), own).astype(jnp.int32)
 
 
 def _limit(here: ColumnSet, anchor: Columns) -> Rows:
@@ -131,8 +156,9 @@ def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Co
 def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
     frozen, target = lax.stop_gradient((here, a))
     anchor = frozen.find_anchor()
-    found = solve_convex(frozen, nearest_to(target, frozen), anchor)
-    outcome = jnp.where(_excess(frozen, found, target) <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
+    problem = nearest_to(target, frozen)
+    found, excess = solve_certified(frozen, problem, anchor, lambda found: _excess(frozen, found, target))
+    outcome = jnp.where(excess <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
     return here.attach_gradient(found, a), anchor, outcome
 
 
@@ -147,13 +173,32 @@ def nearest_to(a: Columns, here: ColumnSet) -> interior.Problem:
     return interior.Problem(jnp.ones_like(a), a, jnp.zeros_like(a), here.low, here.high)
 
 
-def solve_convex(here: ColumnSet, problem: interior.Problem, anchor: Columns) -> interior.Iterate:
-    """The optimum over a convex set by the interior-point method that fits its rows."""
-    match here.convex_rows():
-        case interior.Flat() as flat:
-            return interior.solve_flat(problem, flat, anchor)
-        case interior.Curved() as curved:
-            return interior.solve_curved(problem, curved, anchor)
+def solve_certified(
+    here: ColumnSet, problem: interior.Problem, anchor: Columns, excess: Callable[[interior.Iterate], Scalars]
+) -> tuple[interior.Iterate, Scalars]:
+    """The optimum over a convex set by the interior-point method that fits its rows, and how far off it may be.
+
+    `excess` bounds that. Where the bound is too large for some sample, the batch is solved once more, patiently.
+    """
+
+    def solve(patient: bool) -> interior.Iterate:
+        match here.convex_rows():
+            case interior.Flat() as flat:
+                return interior.solve_flat(problem, flat, anchor, iterations=40 if patient else 12)
+            case interior.Curved() as curved:
+                return interior.solve_curved(problem, curved, anchor, patient=patient)
+
+    found = solve(patient=False)
+    doubt = excess(found)
+
+    def again() -> tuple[interior.Iterate, Scalars]:
+        other = solve(patient=True)
+        left = excess(other)
+        better = left < jnp.where(jnp.isnan(doubt), jnp.inf, doubt)
+        chosen = (jnp.where(better[None], new, old) for new, old in zip(other, found, strict=True))
+        return interior.Iterate(*chosen), jnp.where(better, left, doubt)
+
+    return lax.cond(jnp.all(doubt <= CERTIFIED), lambda: (found, doubt), again)
 
 
 def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Scalars:

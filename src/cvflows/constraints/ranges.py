@@ -11,6 +11,8 @@ import numpy as np
 from cvflows.errors import ArgumentError
 
 Range = tuple[int, float, float]
+ROUNDING = 1e-6
+"""Of a limit's size: what a state may be beyond it through rounding."""
 
 
 @dataclass(frozen=True, init=False)
@@ -44,6 +46,12 @@ class Ranges:
         return len(self._sides())
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What each cost limits, as in "s0 ≥ 0.1", in the order of the costs."""
+        words = (f"s{index} {'≤' if sign > 0 else '≥'} {sign * bound:g}" for index, sign, bound in self._sides())
+        return tuple(words)
+
+    @property
     def largest_index(self) -> int:
         """The last observation entry that is read."""
         return max(index for index, _, _ in self.entries)
@@ -53,6 +61,11 @@ class Ranges:
         indices, signs, bounds = (np.array(column) for column in zip(*self._sides(), strict=True))
         kind = getattr(s, "dtype", np.dtype(float))
         return s[..., indices] * signs.astype(kind) - bounds.astype(kind)
+
+    def passed(self, s: np.ndarray) -> np.ndarray:
+        """Which costs of a state are positive by more than rounding in float32, shape (..., count)."""
+        bounds = np.array([bound for _, _, bound in self._sides()])
+        return np.asarray(self(np.asarray(s, float)) > ROUNDING * np.maximum(np.abs(bounds), 1.0))
 
     def __str__(self) -> str:
         return ", ".join(f"{low:g} ≤ s{index} ≤ {high:g}" for index, low, high in self.entries)

@@ -1,4 +1,6 @@
-"""Feasible actions, uniform on C(x): rejection from a box around the set, or Hamiltonian Monte Carlo for thin sets."""
+"""Feasible actions, uniform on C(x): rejection from a box around the set, or from the slab of an equality; Hamiltonian
+Monte Carlo for other thin sets.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.slabs import Slab, find_slab, slab_samples
+from cvflows.constraints.union import Union
 
 LEAPS = 12
 ENOUGH = 8
@@ -47,11 +51,57 @@ def bounding_box(
 
 
 def feasible_samples(constraint: AbstractConstraint, x: Contexts, key: PRNGKeyArray) -> FeasibleSamples:
-    """By rejection; by Hamiltonian Monte Carlo when the set fills too little of the box around it."""
+    """On the slab of an equality; else by rejection; else, when the set fills too little of its box, by chains."""
+    if isinstance(constraint, Union):
+        pieces = [feasible_samples(part, x if part.context_dim else x[:, :0], key) for part in constraint.parts]
+        if all(np.isfinite(piece.log_volume[piece.accepted.any(axis=1)]).all() for piece in pieces):
+            return _pooled(constraint, x, pieces, key)
+    slab = find_slab(constraint, x)
+    if slab is not None:
+        found = thin_samples(constraint, x, slab, key)
+        if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
+            return found
     found = rejection_samples(constraint, x, key)
     if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
         return found
     return hamiltonian_samples(constraint, x, key)
+
+
+def _pooled(union: Union, x: Contexts, pieces: list[FeasibleSamples], key: PRNGKeyArray) -> FeasibleSamples:
+    """Samples of the parts, thinned to one density; where parts overlap, the first of them counts."""
+    volumes, kept, densities = [], [], []
+    for k, piece in enumerate(pieces):
+        inside = piece.accepted.copy()
+        for earlier in union.parts[:k]:
+            inside &= ~np.asarray(earlier.contains(x[:, None] if earlier.context_dim else None, piece.actions))
+        counts = piece.accepted.sum(axis=1)
+        volume = np.where(counts > 0, np.exp(piece.log_volume), 0.0)
+        volumes.append(volume * inside.sum(axis=1) / np.maximum(counts, 1))
+        densities.append(np.where(counts > 0, counts / np.maximum(volume, 1e-300), np.inf))
+        kept.append(inside)
+    thinnest = np.min(np.stack(densities), axis=0)
+    draws = np.split(np.asarray(jax.random.uniform(key, (len(x), sum(k.shape[1] for k in kept)))), _ends(kept), axis=1)
+    for inside, density, draw in zip(kept, densities, draws, strict=True):
+        inside &= draw < (thinnest / density)[:, None]
+    with np.errstate(divide="ignore"):
+        log_volume = np.log(np.sum(volumes, axis=0))
+    order = np.asarray(jax.random.permutation(key, sum(k.shape[1] for k in kept)))
+    actions = jnp.concatenate([piece.actions for piece in pieces], axis=1)[:, order]
+    return FeasibleSamples(actions, np.concatenate(kept, axis=1)[:, order], log_volume)
+
+
+def _ends(parts: list[np.ndarray]) -> list[int]:
+    return np.cumsum([part.shape[1] for part in parts])[:-1].tolist()
+
+
+def thin_samples(
+    constraint: AbstractConstraint, x: Contexts, slab: Slab, key: PRNGKeyArray, *, tries: int = 1024
+) -> FeasibleSamples:
+    """Uniform actions of the slab around the set, kept where feasible."""
+    drawn, log_volume = slab_samples(slab, tries, int(jax.random.randint(key, (), 0, 2**31 - 1)))
+    actions = jnp.asarray(drawn, jnp.float32)
+    accepted = np.asarray(constraint.contains(x[:, None], actions)) & np.isfinite(log_volume)[:, None]
+    return FeasibleSamples(actions, accepted, log_volume + np.log(np.maximum(accepted.mean(axis=1), 0.5 / tries)))
 
 
 def rejection_samples(

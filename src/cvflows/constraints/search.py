@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,16 +9,13 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from cvflows.constraints import interior
-from cvflows.constraints.columns import ColumnSet
-from cvflows.constraints.linalg import solve_positive
+from cvflows.constraints.columns import INSIDE, ColumnSet
 from cvflows.constraints.shapes import Columns
 
 POOL = 128
 """Points spread over the box, where a feasible start is looked for."""
 STARTS = 8
 DESCENTS = 16
-INSIDE = 1e-5
-"""How far below zero rows are driven, so that linearisation errors do not leave the set."""
 
 
 def search(here: ColumnSet, problem: interior.Problem) -> Columns:
@@ -31,7 +26,7 @@ def search(here: ColumnSet, problem: interior.Problem) -> Columns:
     spread = jnp.asarray(_spread(STARTS - 3, len(target)), target.dtype)[:, :, None] * 0.5
     starts = [clipped, best, jnp.clip(here.centre, here.low, here.high), *(clipped + shift for shift in spread)]
     many, problems = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(starts), axis=-1), (here, problem))
-    y = _restore(many, jnp.concatenate(starts, axis=-1), steps=20)
+    y = many.restore(jnp.concatenate(starts, axis=-1), steps=20)
     y = lax.fori_loop(0, DESCENTS, lambda _, y: _descend(many, problems, y), y)
     found = jnp.moveaxis(y.reshape(len(target), len(starts), -1), 1, 0)
     return _best(here, problem, jnp.concatenate([best[None], found]))
@@ -42,7 +37,7 @@ def _pool(here: ColumnSet, problem: interior.Problem) -> Float[Array, "pool dim 
     unit = jnp.asarray(_spread(POOL, len(here.low)), here.low.dtype)[:, :, None] / 2 + 0.5
     points = here.low[None] + unit * (here.high - here.low)[None]
     near = _best(here, problem, points)
-    return jnp.concatenate([points, near[None], _restore(here, near, steps=20)[None], here.centre[None]])
+    return jnp.concatenate([points, near[None], here.restore(near, steps=20)[None], here.centre[None]])
 
 
 def _best(here: ColumnSet, problem: interior.Problem, candidates: Float[Array, "count dim batch"]) -> Columns:
@@ -54,37 +49,13 @@ def _best(here: ColumnSet, problem: interior.Problem, candidates: Float[Array, "
     return jnp.take_along_axis(candidates, index[None, None], axis=0)[0]
 
 
-def _restore(here: ColumnSet, y: Columns, steps: int) -> Columns:
-    """Gauss-Newton on the violated rows, within the bounds."""
-
-    def improve(_: Any, y: Columns) -> Columns:
-        value, slope = here.rows(y), interior.jacobian(here.rows, y)
-        excess = jnp.maximum(value + INSIDE, 0)
-        weight = (excess > 0).astype(y.dtype)
-
-        def step(free: Columns) -> Columns:
-            masked = slope * free[None]
-            matrix = interior.gram(masked, weight)
-            damping = 1e-6 * jnp.trace(matrix)[None] + 1e-12
-            matrix = matrix + interior.on_diagonal(damping + (1 - free))
-            return -solve_positive(matrix, interior.weigh(masked, excess))
-
-        move = step(jnp.ones_like(y))
-        stuck = ((y <= here.low) & (move < 0)) | ((y >= here.high) & (move > 0))
-        move = step(1 - stuck.astype(y.dtype))
-        better = jnp.clip(y + move, here.low, here.high)
-        return jnp.where(jnp.isfinite(better), better, y)
-
-    return lax.fori_loop(0, steps, improve, jnp.clip(y, here.low, here.high))
-
-
 def _descend(here: ColumnSet, problem: interior.Problem, y: Columns) -> Columns:
     """One step to the optimum over the rows linearised at `y`, shortened until it is feasible and better."""
     slope = interior.jacobian(here.rows, y)
     offset = here.rows(y) - jnp.sum(slope * y[None], axis=1) + INSIDE
     goal = interior.solve_flat(problem, interior.Flat(offset, slope), y, iterations=12).z
     lengths = (1.0, 0.5, 0.2, 0.05)
-    tried = jax.vmap(lambda length: _restore(here, y + length * (goal - y), steps=4))(jnp.asarray(lengths, y.dtype))
+    tried = jax.vmap(lambda length: here.restore(y + length * (goal - y), steps=4))(jnp.asarray(lengths, y.dtype))
     return _best(here, problem, jnp.concatenate([y[None], tried]))
 
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, Vector
 from cvflows.constraints.structure import Affine, Radial, Row, Separable, Structure, Total
+from cvflows.constraints.trace import check_indices
 from cvflows.errors import ArgumentError, dimension, look_up, positive
 
 Bounds = float | Sequence[float]
@@ -247,7 +249,9 @@ class HalfSpaces(_Sized):
             _set(self, "context_dim", self.count * (1 + self.dim))
             return
         _set(self, "context_dim", dimension("context_dim", self.context_dim, least=0))
-        offset, normal = self.row_function(jnp.zeros(self.context_dim))
+        x = jnp.zeros(self.context_dim)
+        check_indices(f"`row_function`(x of shape ({self.context_dim},))", jax.make_jaxpr(self.row_function)(x))
+        offset, normal = self.row_function(x)
         shapes = jnp.shape(offset), jnp.shape(normal)
         if shapes != ((self.count,), (self.count, self.dim)):
             raise ArgumentError("row_function", f"shapes ({self.count},) and ({self.count}, {self.dim})", shapes)

@@ -44,6 +44,14 @@ class SignalModel(abc.ABC):
         """b of a table of observations."""
         return np.asarray(jax.jit(jax.vmap(lambda s: self(s)[0]))(jnp.asarray(states, jnp.float32)))
 
+    def strength(self, states: np.ndarray) -> np.ndarray:
+        """S = ‖w‖₁ of a table of observations: how much the strongest action takes off each cost."""
+
+        def size(s: Array) -> Array:
+            return jnp.sum(jnp.abs(self(s)[1]), axis=1)
+
+        return np.asarray(jax.jit(jax.vmap(size))(jnp.asarray(states, jnp.float32)))
+
     def predict(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
         """b(s) + w(s)·a for tables of both."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from cvflows.constraints import sets
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
 from cvflows.constraints.learned import LearnedConstraint
+from cvflows.constraints.union import Union
 from cvflows.errors import CVFlowsError
 
 cvxpy: Any
@@ -26,6 +27,33 @@ except ImportError as error:
 
 Form = tuple[list[Any], Callable[[np.ndarray], None]]
 """cvxpy constraints on a variable, and a function that sets their parameters from a context."""
+
+
+class UnionSolver:
+    """The best of one reference solver per part of a union."""
+
+    def __init__(self, union: Union) -> None:
+        self.parts = [(part, ReferenceSolver(part)) for part in union.parts]
+
+    def project(self, x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """argmin ‖y - a‖² over C(x), for one sample."""
+        return min(self._each("project", x, a), key=lambda y: float(np.sum((y - a) ** 2)))
+
+    def maximise(self, x: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """argmax direction·y over C(x), for one sample."""
+        return max(self._each("maximise", x, direction), key=lambda y: float(direction @ y))
+
+    def _each(self, name: str, x: np.ndarray, vector: np.ndarray) -> list[np.ndarray]:
+        found = []
+        for part, solver in self.parts:
+            own = x if part.context_dim else x[:0]
+            try:
+                found.append(solver.project(own, vector) if name == "project" else solver.maximise(own, vector))
+            except CVFlowsError:
+                continue  # the part is empty here
+        if not found:
+            raise CVFlowsError("Clarabel found no solution: every part of the union is empty")
+        return found
 
 
 class ReferenceSolver:

@@ -14,6 +14,7 @@ from cvflows.constraints.learned import LearnedConstraint
 from cvflows.constraints.ranges import Ranges
 from cvflows.constraints.sets import SETS, HalfSpaces
 from cvflows.constraints.signals import MODELS
+from cvflows.constraints.union import Union
 from cvflows.errors import look_up
 
 
@@ -23,6 +24,9 @@ def describe(constraint: AbstractConstraint) -> dict[str, Any] | None:
         case Intersection(parts=parts):
             described = [describe(part) for part in parts]
             return None if None in described else {"all_of": described}
+        case Union(parts=parts):
+            described = [describe(part) for part in parts]
+            return None if None in described else {"any_of": described}
         case Reads(part=part, indices=indices, context_dim=size):
             inner = describe(part)
             return None if inner is None else {"reads": list(indices), "of": size, "part": inner}
@@ -43,6 +47,8 @@ def rebuild(data: dict[str, Any]) -> AbstractConstraint:
     """The constraint that `describe` described."""
     if "all_of" in data:
         return Intersection(tuple(rebuild(part) for part in data["all_of"]))
+    if "any_of" in data:
+        return Union(*(rebuild(part) for part in data["any_of"]))
     if "reads" in data:
         return Reads(rebuild(data["part"]), tuple(data["reads"]), data["of"])
     if "learned" in data:

@@ -11,6 +11,8 @@ from cvflows.constraints.learned import Transitions
 from cvflows.errors import FaultyEnvironmentError
 
 Tick = Callable[[int], None]
+ACTIONS = 2
+"""Sets random actions apart from an environment's own draws: the same seed would give both the same numbers."""
 
 
 def collect(
@@ -25,7 +27,7 @@ def collect(
 
     `tick` is told the steps so far, now and then.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, ACTIONS])
     low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
     before: list[np.ndarray] = []
     actions: list[np.ndarray] = []
@@ -43,15 +45,18 @@ def collect(
         before.append(observation)
         actions.append(action)
         after.append(checked(following))
-        observation, done = following, terminated or truncated
+        observation, done = after[-1], terminated or truncated
         if tick is not None and len(before) % 256 == 0:
             tick(len(before))
     return Transitions(np.array(before), np.array(actions), np.array(after))
 
 
 def checked(observation: np.ndarray) -> np.ndarray:
-    """The observation, or an error that says which entries are not numbers."""
+    """A copy of the observation, or an error that says which entries are not numbers.
+
+    A copy, because some environments return the same array at every step and write to it.
+    """
     if not np.isfinite(observation).all():
         wrong = np.flatnonzero(~np.isfinite(observation)).tolist()
         raise FaultyEnvironmentError(f"the environment returned NaN or infinity in observation entries {wrong}")
-    return observation
+    return np.array(observation)

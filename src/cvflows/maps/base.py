@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,10 +18,29 @@ from cvflows.errors import look_up
 CLIP = 3.0
 """Gaussian latents are clipped at ±3: where an agent may act, and what counts as covered."""
 
+LEAK = 0.0045
+"""Share of the soft target's mass outside the set that the automatic penalty aims at."""
+
 Vector = Float[Array, "dim"]
 Context = Float[Array, "context"]
 Mapped = tuple[Float[Array, "dim"], Float[Array, ""]]
 Base = Literal["normal", "uniform"]
+
+
+class MapMethod(eqx.Module):
+    """`forward` or `inverse` of one map: a pytree, and hashable by identity, so that plain `jax.jit` takes it."""
+
+    function: Callable[..., Any] = eqx.field(static=True)
+    map: ActionMap
+
+    def __call__(self, value: Vector, context: Context) -> Mapped:
+        return self.function(self.map, value, context)
+
+    def __hash__(self) -> int:
+        return hash((id(self.map), self.function))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MapMethod) and self.map is other.map and self.function is other.function
 
 
 class ActionMap(eqx.Module):
@@ -31,6 +51,16 @@ class ActionMap(eqx.Module):
 
     constraint: eqx.AbstractVar[AbstractConstraint]
     base: eqx.AbstractVar[Base]
+
+    @property
+    @abc.abstractmethod
+    def certified(self) -> bool:
+        """Whether every action is feasible by construction, in every context that leaves one."""
+
+    @property
+    def leak(self) -> float:
+        """Share of the soft target's mass outside the set that the automatic penalty aims at."""
+        return LEAK
 
     @abc.abstractmethod
     def forward(self, latent: Vector, context: Context) -> Mapped:
@@ -43,6 +73,12 @@ class ActionMap(eqx.Module):
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
         """Keyword arguments, ready for JSON, that make a map of the same shape again."""
+
+    if not TYPE_CHECKING:  # Equinox hashes a bound method by its arrays, which have no hash
+
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            return MapMethod(found.__func__, self) if name in ("forward", "inverse") else found
 
 
 def as_base(name: str) -> Base:

@@ -14,23 +14,20 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
-from cvflows.constraints.columns import ColumnSet
-from cvflows.maps.base import Context, Mapped, Vector
+from cvflows.maps.base import LEAK, Context, Mapped, Vector
+from cvflows.maps.inside import ROOM, inner_point, is_centred
 from cvflows.maps.intervals import Index, feasible_interval
-from cvflows.maps.rays import gauge, is_centred
+from cvflows.maps.rays import gauge
 
 Scalar = Float[Array, ""]
 Features = Float[Array, "_"]
-LEAK = 0.0045
-"""Share of the soft target's mass outside the set that the automatic penalty aims at."""
 Frame = Any
 """What a chart computes once per context."""
 
@@ -39,8 +36,9 @@ class Chart(abc.ABC):
     """Frozen, hashable coordinates of one constraint's actions."""
 
     constraint: AbstractConstraint
-    certified: bool
-    leak: float = LEAK
+    certified: ClassVar[bool]
+    """Whether every action is feasible by construction: each chart must say so."""
+    leak: ClassVar[float] = LEAK
 
     @abc.abstractmethod
     def frame(self, x: Context) -> Frame:
@@ -73,7 +71,7 @@ class Extents(Chart):
 
     constraint: AbstractConstraint
     axes: bool = True
-    certified = False
+    certified: ClassVar[bool] = False
 
     def frame(self, x: Context) -> Frame:
         zero = jnp.zeros(self.constraint.action_dim)
@@ -98,7 +96,7 @@ class Slices(Chart):
     """The feasible interval of each entry."""
 
     constraint: AbstractConstraint
-    certified = True
+    certified: ClassVar[bool] = True
 
     def frame(self, x: Context) -> Frame:
         return Extents(self.constraint).frame(x)
@@ -120,20 +118,18 @@ class Gauge(Chart):
 
     constraint: AbstractConstraint
     anchored: bool = False
-    certified = True
+    certified: ClassVar[bool] = True
 
     @property
     def at_zero(self) -> bool:
         """Whether the centre is the origin in every context."""
-        return is_centred(self.constraint) and not self.anchored
+        return is_centred(self.constraint, ROOM) and not self.anchored
 
     def frame(self, x: Context) -> Frame:
-        if self.at_zero:
-            centre = jnp.zeros(self.constraint.action_dim)
-        elif self.anchored:
-            centre = lax.stop_gradient(ColumnSet.at(self.constraint, x[:, None]).find_anchor()[:, 0])
+        if self.anchored:
+            centre = inner_point(self.constraint, x)
         else:
-            centre = self.constraint.centre(x)
+            centre = jnp.zeros(self.constraint.action_dim) if self.at_zero else self.constraint.centre(x)
         axes = jnp.eye(len(centre))
         reach = [jnp.stack([1 / self._gauge(x, centre, side * axis) for axis in axes]) for side in (-1, 1)]
         return centre, -reach[0], reach[1]

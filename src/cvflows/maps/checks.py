@@ -6,10 +6,13 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from cvflows.constraints.base import AbstractConstraint, all_rows
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint, all_rows
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.union import Union
 from cvflows.errors import ArgumentError, ConstraintFunctionError
 from cvflows.maps.base import ActionMap, draw_latents
+from cvflows.maps.certify import largest_rows
+from cvflows.maps.pieces import warn_if_disconnected
 
 CONTEXTS, ACTIONS = 128, 64
 
@@ -42,6 +45,8 @@ def check_fittable(map_: ActionMap, contexts: ContextDistribution, *, allow_empt
             "state a wider set or contexts that leave one"
         )
     _check_start(map_, x, keys[2], empty)
+    if not map_.certified and not isinstance(constraint, Union):
+        warn_if_disconnected(constraint, contexts)
 
 
 def _rows_and_slopes(constraint: AbstractConstraint, x: Array, a: Array) -> tuple[Array, Array]:
@@ -69,12 +74,12 @@ def _check_start(map_: ActionMap, x: Array, key: Array, empty: np.ndarray) -> No
     bad = ~np.isfinite(np.asarray(actions)).all(axis=1) | ~np.isfinite(np.asarray(log_dets))
     if bad.any():
         raise ConstraintFunctionError(f"the map gives no finite action at x={_shown(x[bad.argmax()])}")
-    chart = getattr(map_, "chart", None)
-    if chart is not None and chart.certified:
-        bad = ~np.asarray(map_.constraint.contains(x, actions)) & ~empty
+    if map_.certified:
+        bad = (largest_rows(map_.constraint, x, actions) > TOLERANCE) & ~empty
         if bad.any():
-            kind = type(chart).__name__
-            raise ConstraintFunctionError(f"the set is not one for {kind}: it fails at x={_shown(x[bad.argmax()])}")
+            raise ConstraintFunctionError(
+                f"the map calls itself certified and is not: its action is infeasible at x={_shown(x[bad.argmax()])}"
+            )
 
 
 def _check_finite(name: str, values: np.ndarray) -> None:

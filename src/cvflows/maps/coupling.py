@@ -93,6 +93,10 @@ class RealNVP(ActionMap):
             couplings.append(AffineCoupling(nets, first, split, factor))
         self.couplings = tuple(couplings)
 
+    @property
+    def certified(self) -> bool:
+        return False
+
     def forward(self, latent: Vector, context: Context) -> Mapped:
         x, z, log_det = scaled_context(context, self.scale), latent, jnp.zeros(())
         for coupling in reversed(self.couplings):
@@ -166,6 +170,14 @@ class SplineCoupling(ActionMap):
     def _ends(self, x: Context, frame: Any) -> tuple[Vector, Vector]:
         zero = jnp.zeros(self.constraint.action_dim)
         return jax.vmap(lambda index: self.chart.interval(x, frame, zero, index))(jnp.arange(len(zero)))
+
+    @property
+    def certified(self) -> bool:
+        return self.chart.certified
+
+    @property
+    def leak(self) -> float:
+        return self.chart.leak
 
     def forward(self, latent: Vector, context: Context) -> Mapped:
         x, signs = self.symmetry.canonical(context)

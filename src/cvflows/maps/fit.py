@@ -24,9 +24,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive
+from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive, within
 from cvflows.maps.base import ActionMap, draw_latents, log_base
-from cvflows.maps.charts import Chart
 from cvflows.maps.checks import check_fittable
 from cvflows.maps.penalty import penalty_for_leak
 from cvflows.maps.quality import Probe
@@ -71,9 +70,9 @@ class FitConfig:
         if self.penalty is not None:
             positive("penalty", self.penalty)
         for name in ("anneal", "margin", "target_accuracy", "target_recall", "allow_empty"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ArgumentError(name, "a number in [0, 1]", value)
+            if getattr(self, name) is not None:
+                within(name, getattr(self, name), 0, 1)
+        dimension("seed", self.seed, least=0, most=2**32 - 1)
         if (self.target_accuracy or self.target_recall) and not self.check_every:
             raise ArgumentError("check_every", "at least 1 when a target is set", self.check_every)
 
@@ -131,9 +130,8 @@ def fit(
     config = config or FitConfig()
     check_fittable(map_, contexts, allow_empty=config.allow_empty)
     if config.penalty is None:
-        leak = getattr(map_, "chart", Chart).leak
-        learned = has_violations_to_learn(map_)
-        config = replace(config, penalty=penalty_for_leak(map_.constraint, contexts, leak) if learned else 1.0)
+        penalty = 1.0 if map_.certified else penalty_for_leak(map_.constraint, contexts, map_.leak)
+        config = replace(config, penalty=penalty)
 
     def objective(map_: ActionMap, key: PRNGKeyArray, weight: Float[Array, ""]) -> Float[Array, ""]:
         return reverse_kl(map_, contexts, key, config, weight)
@@ -160,12 +158,6 @@ def fit_to_samples(
     return _descend(map_, objective, contexts, config, progress)
 
 
-def has_violations_to_learn(map_: ActionMap) -> bool:
-    """Whether the map can leave the set at all."""
-    chart = getattr(map_, "chart", None)
-    return chart is None or not chart.certified
-
-
 def reverse_kl(
     map_: ActionMap, contexts: ContextDistribution, key: PRNGKeyArray, config: FitConfig, weight: Float[Array, ""]
 ) -> Float[Array, ""]:
@@ -173,11 +165,10 @@ def reverse_kl(
     context_key, latent_key = jax.random.split(key)
     x = contexts.sample(context_key, config.batch)
     latents = draw_latents(map_.base, latent_key, config.batch, map_.constraint.action_dim)
-    learned = has_violations_to_learn(map_)
 
     def sample(latent: Array, x: Array) -> Float[Array, ""]:
         action, log_det = map_.forward(latent, x)
-        if not learned:
+        if map_.certified:
             return -log_det
         violation = jnp.sum(jnp.maximum(all_rows(map_.constraint, x, action) + config.margin, 0))
         return weight * violation - log_det

@@ -51,6 +51,10 @@ class Orb(ActionMap):
             raise ArgumentError("constraint", "a ball or a shell within the action box", constraint)
         self.constraint = constraint
 
+    @property
+    def certified(self) -> bool:
+        return True
+
     def settings(self) -> dict[str, Any]:
         return {}
 

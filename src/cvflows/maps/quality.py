@@ -1,7 +1,8 @@
-"""How good a map is: accuracy, recall, F1, mean violation, KL to uniform. Report them together: one alone misleads."""
+"""How good a map is: accuracy, recall, coverage, F1, mean violation, KL to uniform. One of them alone misleads."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -14,16 +15,23 @@ from cvflows.constraints.contexts import ContextDistribution
 from cvflows.constraints.sample import feasible_samples
 from cvflows.maps.base import ActionMap, draw_latents, is_covered, log_base, support
 
+FAINT = 0.01
+"""Share of the uniform density below which an action does not count as covered."""
+
 
 @dataclass(frozen=True)
 class Quality:
     """Shares in [0, 1]; `kl` in nats, of the action density to uniform on C(x), averaged over contexts.
 
-    `kl` is NaN where the sets' volumes are unknown (samples by Hamiltonian Monte Carlo).
+    `recall` is the paper's: the share of feasible actions whose latents an agent can choose. It says little about a map
+    that puts nearly all of its mass into a part of the set; `covered` does: the share of feasible actions where the
+    density is at least a hundredth of the uniform one. `kl` and `covered` are NaN where the sets' volumes are unknown
+    (samples by Hamiltonian Monte Carlo).
     """
 
     accuracy: float
     recall: float
+    covered: float
     f1: float
     mean_violation: float
     kl: float
@@ -52,17 +60,28 @@ class Probe:
         inside = np.asarray(map_.constraint.contains(x[:, None], actions))
         accepted = self.feasible.accepted
         counts = accepted.sum(axis=1)
-        hits = np.where(accepted, np.asarray(_pull(map_, self.feasible.actions, x)), 0).sum(axis=1)
+        reached, log_density = (np.asarray(value) for value in _pull(map_, self.feasible.actions, x))
+        volume = self.feasible.log_volume
         seen = counts > 0
-        recall = float(np.mean(hits[seen] / counts[seen])) if seen.any() else float("nan")
+
+        def share(chosen: np.ndarray) -> float:
+            hits = (accepted & chosen).sum(axis=1)
+            return float(np.mean(hits[seen] / counts[seen])) if seen.any() else float("nan")
+
+        recall = share(reached)
+        known = np.isfinite(volume[seen]).all()
+        covered = (
+            share(log_density + np.where(seen, volume, 0.0)[:, None] >= math.log(FAINT)) if known else float("nan")
+        )
         accuracy = float(inside.mean())
         entropy = np.asarray(density).mean(axis=1)
         return Quality(
             accuracy=accuracy,
             recall=recall,
+            covered=covered,
             f1=2 * accuracy * recall / max(accuracy + recall, 1e-12),
             mean_violation=float(violation.mean()),
-            kl=float(np.mean((entropy + self.feasible.log_volume)[seen])) if seen.any() else float("nan"),
+            kl=float(np.mean((entropy + volume)[seen])) if seen.any() else float("nan"),
             infeasible=int((~inside).sum()),
             latents=inside.size,
             contexts=len(x),
@@ -96,10 +115,15 @@ def _push(
 
 
 @eqx.filter_jit
-def _pull(map_: ActionMap, actions: Float[Array, "contexts each dim"], x: Float[Array, "contexts _"]) -> Array:
-    """Whether the latent of each action lies where an agent can go."""
+def _pull(
+    map_: ActionMap, actions: Float[Array, "contexts each dim"], x: Float[Array, "contexts _"]
+) -> tuple[Array, Array]:
+    """Whether the latent of each action lies where an agent can go, and the log-density of the action."""
 
-    def covered(action: Array, x: Array) -> Array:
-        return is_covered(map_.base, map_.inverse(action, x)[0])
+    def judge(action: Array, x: Array) -> tuple[Array, Array]:
+        latent, log_det = map_.inverse(action, x)
+        covered = is_covered(map_.base, latent)
+        log_density = log_base(map_.base, latent) + log_det
+        return covered, log_density if map_.base == "normal" else jnp.where(covered, log_density, -jnp.inf)
 
-    return jax.vmap(lambda row, x: jax.vmap(lambda action: covered(action, x))(row))(actions, x)
+    return jax.vmap(lambda row, x: jax.vmap(lambda action: judge(action, x))(row))(actions, x)

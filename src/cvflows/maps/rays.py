@@ -17,12 +17,8 @@ Vector = Float[Array, "dim"]
 Scalar = Float[Array, ""]
 TINY = 1e-12
 HALVINGS = 26
-
-
-def is_centred(constraint: AbstractConstraint) -> bool:
-    """Whether the origin is inside in every context and every row is smallest there."""
-    structure = constraint.structure(jnp.zeros(constraint.context_dim))
-    return isinstance(structure, Separable) and structure.centred
+UNIT = 2.0**-22
+"""Rounding of a sum of a few terms of size one, in float32."""
 
 
 def gauge(
@@ -30,9 +26,11 @@ def gauge(
 ) -> Scalar:
     """γ(v) of C(x) about `centre`, which must lie inside; ≥ 0. `at_zero` promises that the centre is the origin."""
     low, high = constraint.bounds(x)
-    box = jnp.max(jnp.maximum(v / jnp.maximum(high - centre, TINY), -v / jnp.maximum(centre - low, TINY)))
-    values = _gauges(constraint, x, centre, v, 1 / jnp.maximum(box, TINY), at_zero)
-    return jnp.max(jnp.stack([box, *values]))
+    size = lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(v)), TINY))
+    ray = v / size  # γ(s·v) = s·γ(v), and differences of rows are exact to more digits along a long ray
+    box = jnp.max(jnp.maximum(ray / jnp.maximum(high - centre, TINY), -ray / jnp.maximum(centre - low, TINY)))
+    values = _gauges(constraint, x, centre, ray, 1 / jnp.maximum(box, TINY), at_zero)
+    return jnp.max(jnp.stack([box, *values])) * size
 
 
 def _gauges(
@@ -52,7 +50,8 @@ def _gauges(
             return [_of_row(row, c, v) for row in rows]
         case Affine(offset=offset, normal=normal):
             along, there = (jnp.sum(normal * vector[None], axis=1) for vector in (v, c))
-            return [jnp.max(along / jnp.maximum(-(offset + there), TINY))]
+            unsure = lax.stop_gradient(UNIT * (jnp.abs(offset) + jnp.sum(jnp.abs(normal), axis=1)))
+            return [jnp.max(along / jnp.maximum(-(offset + there) - unsure, TINY))]
         case Total(total=total, margin=margin):
             excess = jnp.sum(c) - total
             return [jnp.sum(v) / jnp.maximum(margin - excess, TINY), -jnp.sum(v) / jnp.maximum(margin + excess, TINY)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ from cvflows.maps.intervals import Index
 
 KEEP = 2e-6
 """Share of the radii kept clear at each edge, against rounding."""
+NARROWEST = 2.0**-22
+"""Where earlier angles leave a single point open, the interval is this wide: less than what `KEEP` keeps clear."""
 
 
 def _to_action(y: Vector, dim: int) -> Mapped:
@@ -64,8 +67,8 @@ class Surroundings(_Spherical):
     constraint: AbstractConstraint
     inner: float
     outer: float
-    certified = False
-    leak = 0.002  # these sets are thin: at their edges the splines leak as much again
+    certified: ClassVar[bool] = False
+    leak: ClassVar[float] = 0.002  # these sets are thin: at their edges the splines leak as much again
 
     def frame(self, x: Context) -> Frame:
         return None
@@ -97,7 +100,7 @@ class Shells(_Spherical):
     """
 
     constraint: AbstractConstraint
-    certified = True
+    certified: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not is_shell(self.constraint):
@@ -123,10 +126,10 @@ class Shells(_Spherical):
         share = (1 - KEEP) / (inner * before)
         if k == dim - 2:
             first = jnp.where(share < 1, jnp.arccos(jnp.minimum(share, 1 - 1e-6)), 0.0)
-            return first, jnp.maximum(math.pi / 2 - first, first)
+            return first, jnp.maximum(math.pi / 2 - first, first + NARROWEST)
         square = 1 - (dim - 1 - k) * share**2
         least = jnp.where(square > 0, jnp.sqrt(jnp.maximum(square, 1e-12)), 0.0)
-        return least, jnp.maximum(jnp.minimum(share, 1.0), least)
+        return least, jnp.maximum(jnp.minimum(share, 1.0), least + NARROWEST)
 
     def _radius(self, y: Vector) -> tuple[Scalar, Scalar]:
         dim, (inner, outer) = self.constraint.action_dim, self._radii()

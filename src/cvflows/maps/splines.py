@@ -102,6 +102,14 @@ class SplineMap(ActionMap):
                 last=0.1,  # splines start near the identity
             )
 
+    @property
+    def certified(self) -> bool:
+        return self.chart.certified
+
+    @property
+    def leak(self) -> float:
+        return self.chart.leak
+
     def forward(self, latent: Vector, context: Context) -> Mapped:
         x, signs = self.symmetry.canonical(context)
         u, log_det = to_box(self.base, latent)

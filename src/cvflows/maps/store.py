@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +18,18 @@ from safetensors.numpy import save as save_arrays
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
-from cvflows.errors import ArgumentError, StoreError
+from cvflows.constraints.union import Union
+from cvflows.errors import ArgumentError, StoreError, shown
+from cvflows.files import (
+    Format,
+    as_path,
+    make_folder,
+    read_bytes,
+    read_record,
+    serialise,
+    write_atomically,
+    write_record,
+)
 from cvflows.maps.base import ActionMap
 from cvflows.maps.charts import Chart, Extents, Gauge, Slices
 from cvflows.maps.coupling import RealNVP, SplineCoupling
@@ -28,85 +37,90 @@ from cvflows.maps.orb import Orb
 from cvflows.maps.spherical import Shells, Surroundings
 from cvflows.maps.splines import SplineMap
 from cvflows.maps.symmetry import Symmetry
+from cvflows.maps.union import UnionMap
 
-FORMAT, VERSION = "cvflows map", 1
-MAPS: dict[str, Callable[..., ActionMap]] = {cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb)}
+FORMAT = Format("cvflows map", 2)
+HEADER = 1 << 20
+"""Bytes that a file of arrays may have beside them."""
+MOST = 1 << 14
+"""The largest whole number among the settings of a map."""
+MAPS: dict[str, Callable[..., ActionMap]] = {
+    cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb, UnionMap)
+}
 CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents, Slices, Gauge, Shells, Surroundings)}
 
 
 def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
     """Write a map into `folder`; `about` is kept as it is in `map.json`. Returns the folder."""
-    folder = Path(folder)
+    folder = as_path("folder", folder)
     arrays = save_arrays(named_arrays(map_))
-    record = {
-        "format": FORMAT,
-        "version": VERSION,
-        "map": type(map_).__name__,
-        "settings": map_.settings(),
+    if folder.is_symlink():
+        raise StoreError(folder, "is a symbolic link, which is not followed")
+    make_folder(folder)
+    write_atomically(folder / "map.safetensors", arrays)
+    write_record(folder / "map.json", FORMAT, {**_description(map_, arrays), **about})
+    return folder
+
+
+def map_digest(map_: ActionMap) -> str:
+    """SHA-256 of everything that makes a map, the same before and after a trip to the disk."""
+    return hashlib.sha256(serialise(_description(map_, save_arrays(named_arrays(map_))))).hexdigest()
+
+
+def _description(map_: ActionMap, arrays: bytes) -> dict[str, Any]:
+    return {
+        **_shape(map_),
         "constraint": describe(map_.constraint),
         "fingerprint": fingerprint(map_.constraint),
-        "sha256": hashlib.sha256(arrays).hexdigest(),
-        **about,
+        "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
     }
-    if (chart := getattr(map_, "chart", None)) is not None:
-        options = {name: value for name, value in vars(chart).items() if name != "constraint"}
-        record["chart"] = {"kind": type(chart).__name__, **options}
-        record["symmetry"] = asdict(map_.symmetry)  # type: ignore[attr-defined]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "map.safetensors", arrays)
-    write_atomically(folder / "map.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
-    return folder
+
+
+def _shape(map_: ActionMap) -> dict[str, Any]:
+    """What makes a map of the same shape again."""
+    shape: dict[str, Any] = {"map": type(map_).__name__, "settings": map_.settings()}
+    match map_:
+        case SplineMap(chart=chart, symmetry=symmetry) | SplineCoupling(chart=chart, symmetry=symmetry):
+            options = {name: value for name, value in vars(chart).items() if name != "constraint"}
+            shape |= {"chart": {"kind": type(chart).__name__, **options}, "symmetry": asdict(symmetry)}
+        case UnionMap(parts=parts):
+            shape["parts"] = [_shape(part) for part in parts]
+    return shape
 
 
 def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -> ActionMap:
     """Read a map. `constraint` is needed when a function of yours is part of the set; it must be the same set."""
-    folder = Path(folder)
-    record = read_record(folder)
+    folder = as_path("folder", folder)
+    record = read_map_record(folder)
     constraint = _constraint(folder, record, constraint)
     try:
+        _check_sizes(record["settings"])
         skeleton = _skeleton(record, constraint)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(folder / "map.json", f"does not describe a map ({error})") from None
     path = folder / "map.safetensors"
+    content = read_bytes(path, sum(array.nbytes for array in named_arrays(skeleton).values()) + HEADER)
+    if hashlib.sha256(content).hexdigest() != record.get("arrays_sha256"):
+        raise StoreError(path, "is not the file that `map.json` was written with, is it truncated?")
     try:
-        content = path.read_bytes()
         arrays = load_arrays(content)
-    except (OSError, SafetensorError) as error:
-        raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
-    if hashlib.sha256(content).hexdigest() != record.get("sha256"):
-        raise StoreError(path, "is not the file that `map.json` was written with")
+    except SafetensorError as error:
+        raise StoreError(path, f"cannot be read ({error})") from None
     return filled(skeleton, arrays, path)
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The contents of `map.json`, checked for format and version."""
-    path = folder / "map.json"
-    try:
-        record = json.loads(path.read_text())
-    except OSError as error:
-        raise StoreError(path, f"cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise StoreError(path, f"is not JSON, is it truncated? ({error})") from None
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise StoreError(path, "was not written by cvflows")
-    if not isinstance(record.get("version"), int) or record["version"] > VERSION:
-        newer = f"has format version {record.get('version')}, this cvflows reads up to {VERSION}: update cvflows"
-        raise StoreError(path, newer)
-    return record
+def read_map_record(folder: Path) -> dict[str, Any]:
+    """The contents of `map.json`, checked for format, version and damage."""
+    return read_record(folder / "map.json", FORMAT)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """The file is either the old one or the whole new one, never a part."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise StoreError(path, f"cannot be written ({error.strerror})") from None
+def _check_sizes(settings: Any) -> None:
+    """Refuse settings that would take gigabytes, before any memory is taken."""
+    for value in settings.values() if isinstance(settings, dict) else settings:
+        if isinstance(value, (dict, list)):
+            _check_sizes(value)
+        elif isinstance(value, int) and abs(value) > MOST:
+            raise ValueError(f"{shown(value)} is more than {MOST}")
 
 
 def _constraint(folder: Path, record: dict[str, Any], given: AbstractConstraint | None) -> AbstractConstraint:
@@ -115,7 +129,10 @@ def _constraint(folder: Path, record: dict[str, Any], given: AbstractConstraint 
         if saved is None:
             expected = f"the set that the map in {folder} was made for, which contains a function"
             raise ArgumentError("constraint", expected, None)
-        given = rebuild(saved)
+        try:
+            given = rebuild(saved)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(folder / "map.json", f"does not describe a constraint ({error})") from None
     constraint = given
     if not is_same(constraint, record.get("fingerprint", [])):
         raise ArgumentError("constraint", f"the set that the map in {folder} was made for", constraint)
@@ -126,6 +143,9 @@ def _skeleton(record: dict[str, Any], constraint: AbstractConstraint) -> ActionM
     """The map with arrays of the right shapes."""
     make = MAPS[record["map"]]
     settings = record["settings"]
+    if isinstance(constraint, Union) and "parts" in record:
+        pairs = zip(record["parts"], constraint.parts, strict=True)
+        return make(constraint, [_skeleton(shape, part) for shape, part in pairs], **settings)
     if "chart" not in record:
         return make(constraint, **settings)
     options = dict(record["chart"])

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cvflows.errors import CVFlowsError
+from cvflows.errors import what
 from cvflows.maps.fit import Check
 from cvflows.maps.quality import measure
-from cvflows.maps.store import load_map, read_record
+from cvflows.maps.store import load_map, read_map_record
 from cvflows.reports.map_figure import draw_map
 from cvflows.reports.records import Record
 from cvflows.reports.tables import Tables
@@ -29,8 +29,8 @@ def map_pictures(
         if record is not None:
             try:
                 found.append(_shown(record, folder / f"map-{task}.png"))
-            except (CVFlowsError, OSError, ValueError) as error:
-                notes.append(f"the map of {task} cannot be shown ({error})")
+            except Exception as error:  # one bad map does not end a report
+                notes.append(f"the map of {task} cannot be shown ({what(error)})")
         if tick is not None:
             tick(count + 1)
     return found, notes
@@ -41,14 +41,15 @@ def _folder(record: Record) -> Path | None:
     chosen = method_of(record.config)
     if chosen.decoder != "map":
         return None
-    shared = map_folder(record.folder.parents[2] / SHARED / record.config.task, chosen)
-    return next((place for place in (shared, record.folder / "map") if (place / "map.json").exists()), None)
+    own, above = record.folder / "map", record.folder.resolve().parents
+    shared = [map_folder(above[2] / SHARED / record.config.task, chosen)] if len(above) > 2 else []
+    return next((place for place in (*shared, own) if (place / "map.json").exists()), None)
 
 
 def _shown(record: Record, picture: Path) -> dict[str, Any]:
     place = _folder(record)
     assert place is not None
-    task, stored = find_task(record.config.task), read_record(place)
+    task, stored = find_task(record.config.task), read_map_record(place)
     map_ = load_map(place)
     if task.limits is not None:
         task = task.with_constraint(map_.constraint, None)

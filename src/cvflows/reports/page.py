@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from dataclasses import asdict
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -59,7 +60,7 @@ def write_page(tables: Tables, path: Path, *, title: str = "Training report", ma
         library=_library(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_bytes(page.encode(errors="backslashreplace"))
     return path
 
 
@@ -68,6 +69,7 @@ def colour_of(tables: Tables, method: str) -> str:
     return COLOURS[tables.methods.index(method) % len(COLOURS)]
 
 
+@cache
 def _library() -> str:
     """plotly.js, packed to a third."""
     try:
@@ -80,7 +82,7 @@ def _library() -> str:
 def _lead(tables: Tables) -> str:
     steps = sum(record.step for record in tables.records)
     counts = f"{len(tables.records)} runs, {len(tables.tasks)} tasks, {len(tables.methods)} methods, {steps:,} steps"
-    return f"{counts}. Violations are counted before projection; forbidden actions are projected, never executed."
+    return f"{counts}. Violations are those of the actions asked for. {tables.executed_words()}"
 
 
 def _bodies(tables: Tables, maps: list[dict[str, Any]]) -> dict[str, str]:
@@ -190,6 +192,10 @@ def _maps(maps: list[dict[str, Any]]) -> str:
     return f'<div class="grid">{figures}</div>'
 
 
+def _counted(value: int | None) -> str:
+    return "not counted" if value is None else f"{value:,}"
+
+
 def _runs(tables: Tables) -> str:
     rows = ""
     for found in tables.runs():
@@ -199,6 +205,7 @@ def _runs(tables: Tables) -> str:
             f'<tr data-method="{escape(found["method"])}"><th scope="row">{escape(found["task"])}</th>'
             f'<td class="left">{escape(found["method"])}</td><td>{steps}</td>'
             f"<td>{seeds}<small>{found['complete']} complete</small></td><td>{found['seconds'] / 60:,.0f}</td>"
+            f"<td>{_counted(found['empty'])}</td><td>{_counted(found['executed'])}</td>"
             f'<td class="code">{escape(found["command"])}</td><td class="left">{escape(found["versions"])}</td></tr>'
         )
     head = "".join(
@@ -209,6 +216,8 @@ def _runs(tables: Tables) -> str:
             ("steps", ""),
             ("seeds", ""),
             ("minutes", ""),
+            ("empty sets", ""),
+            ("forbidden executed", ""),
             ("command of the first seed", ' class="left"'),
             ("versions", ' class="left"'),
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cvflows.errors import ArgumentError, CVFlowsError, UnknownNameError
+from cvflows.errors import ArgumentError, UnknownNameError, what
 from cvflows.runs.config import RunConfig
 from cvflows.runs.progress import find_runs
 from cvflows.runs.store import RunFolder
@@ -76,6 +74,13 @@ class Record:
         done = self.episodes
         return done["step"], 100 * np.cumsum(done["violations"]) / np.maximum(np.cumsum(done["length"]), 1)
 
+    def count(self, name: str) -> int | None:
+        """Steps that were `empty`, without an allowed action, or `executed` a forbidden one; None if not recorded."""
+        if name not in self.episodes:
+            return None
+        last = 0 if self.final is None else int(self.final["final"].get(f"{name}_count", 0))
+        return int(self.episodes[name].sum()) + last
+
     @property
     def magnitude(self) -> float:
         """Mean violation per step of training."""
@@ -119,8 +124,8 @@ def load_runs(paths: Iterable[str | Path], tick: Callable[[int], None] | None = 
     for count, folder in enumerate(folders):
         try:
             record = _read(folder)
-        except (CVFlowsError, ValueError, KeyError, TypeError, OSError) as error:
-            loaded.notes.append(f"left out: {folder} ({error})")
+        except Exception as error:  # one bad run does not end a report
+            loaded.notes.append(f"left out: {folder} ({what(error)})")
             continue
         if not record.evaluations and not record.episodes:
             loaded.notes.append(f"left out: {folder} (nothing was measured yet)")
@@ -161,20 +166,20 @@ def _oddities(records: list[Record]) -> list[str]:
 
 def _read(folder: Path) -> Record:
     run = RunFolder(folder)
-    config, final = run.config(), run.final()
-    timing = read_columns(folder / "timing.csv")
-    about_file = folder / "about.json"
-    about = json.loads(about_file.read_text()) if about_file.exists() else {}
+    config, final, about = run.config(), run.final(), run.about()
+    evaluations, episodes, timing = (
+        parse_columns(run.text(name)) for name in ("evaluations.csv", "metrics.csv", "timing.csv")
+    )
     seconds = float(timing["seconds"].sum()) if timing else 0.0
-    evaluations, episodes = (read_columns(folder / name) for name in ("evaluations.csv", "metrics.csv"))
-    return Record(folder, config, evaluations, episodes, final, seconds, about)
+    record = Record(folder, config, evaluations, episodes, final, seconds, about)
+    for part in ("training", "final"):
+        record.violations(part)  # a table or a figure that is missing is found here, not in the middle of a report
+    return record
 
 
-def read_columns(path: Path) -> Columns:
-    """A table of numbers by column; a last line that is only half written is left away."""
-    if not path.exists() or not os.path.getsize(path):
-        return {}
-    heading, _, body = path.read_text().partition("\n")
+def parse_columns(text: str) -> Columns:
+    """A table of numbers by column; a last line that is only half written is dropped."""
+    heading, _, body = text.partition("\n")
     names = heading.split(",")
     body = body[: body.rfind("\n") + 1]
     values = np.array(body.replace("\n", ",").split(",")[:-1], float).reshape(-1, len(names))

@@ -119,8 +119,22 @@ class Tables:
             found.append(row)
         return found
 
+    def executed_words(self) -> str:
+        """In a sentence: whether any forbidden action was executed."""
+        executed, empty = (_total(self.records, name) for name in ("executed", "empty"))
+        if executed is None or empty is None:
+            return "Forbidden actions are projected; some of these runs did not count those that could not be."
+        if not empty:
+            return "Forbidden actions are projected: none was executed."
+        return (
+            f"At {empty:,} steps no action was allowed, and {executed:,} forbidden ones were executed for want of any."
+        )
+
     def runs(self) -> list[dict[str, Any]]:
-        """What was run: per task and method, budget, seeds, versions and the command of the first seed."""
+        """What was run: per task and method, budget, seeds, versions and the command of the first seed.
+
+        Also the steps without an allowed action, and with a forbidden one executed, in training and final episodes.
+        """
         found = []
         for task in self.tasks:
             for method in self.methods:
@@ -139,9 +153,17 @@ class Tables:
                         "command": _command(some[0]),
                         "versions": ", ".join(versions),
                         "seconds": sum(record.seconds for record in some),
+                        "empty": _total(some, "empty"),
+                        "executed": _total(some, "executed"),
                     }
                 )
         return found
+
+
+def _total(records: list[Record], name: str) -> int | None:
+    """Over runs; None where one of them did not record it."""
+    counts = [record.count(name) for record in records]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def _ours_first(names: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,19 @@ import numpy as np
 
 from cvflows.agents.methods import Entropy, Method
 from cvflows.constraints.numbers import real_numbers
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, NothingLearnedWarning, dimension
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig
 from cvflows.maps.store import load_map, save_map
-from cvflows.runs.config import RunConfig, make_config, method_of
+from cvflows.runs.config import RunConfig, make_config, method_of, only_random
 from cvflows.runs.fitting import FitReport, fit_task, fit_task_to_samples
 from cvflows.runs.store import RunFolder
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
+PREPARING = 0
+"""Seed of what the runs of a task share, in a suite or alone: the learned constraint and the map."""
 TO_SAMPLES: dict[str, Any] = {"base": "uniform", "width": 64}
 """Options of maps that are fitted to samples."""
 
@@ -77,8 +80,13 @@ class Agent:
         return self._trainer.episodes
 
     def learn(self, steps: int, *, progress: bool = True) -> Agent:
-        """Take that many more steps in the environment; a bar shows how it goes."""
-        until = self._trainer.step + steps
+        """Take that many more steps in the environment; a bar shows how it goes.
+
+        The first `learning_starts` steps of an agent are random; a warning says so where a call takes no others.
+        """
+        until = self._trainer.step + dimension("steps", steps, most=2**31 - 1)
+        if (problem := only_random(self.config, until)) is not None:
+            warnings.warn(problem, NothingLearnedWarning, stacklevel=2)
         if not progress:
             self._trainer.run(until)
             return self
@@ -103,13 +111,19 @@ class Agent:
 
     def evaluate(self, episodes: int = 100) -> dict[str, float]:
         """Mean return, violations before projection, and more, over episodes without exploring."""
-        return self._trainer.evaluate(episodes)
+        return self._trainer.evaluate(dimension("episodes", episodes, most=10**6))
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything: config, map, networks, transitions and counts."""
+        """Write everything: config, map, networks, transitions, tables and counts.
+
+        Over an earlier save of the same agent, the folder holds the old one whole until it holds the new one. A folder
+        with another run in it is refused.
+        """
         trainer, run = self._trainer, RunFolder(folder)
-        begin_folder(run, trainer)
-        trainer.save_to(run)
+        with run.opening():
+            begin_folder(run, trainer)
+            trainer.save_to(run)
+        run.lock.release()
         return run.path
 
     @classmethod
@@ -125,26 +139,27 @@ class Agent:
 
 def begin_folder(run: RunFolder, trainer: Trainer) -> None:
     """Write what a run starts from: its config, the constraint if it was learned, the map."""
-    run.create(trainer.config)
+    run.check(trainer.config)
     if trainer.task.limits is not None:
         run.keep_constraint(trainer.task.constraint)
     if trainer.learner.map is not None:
         save_map(trainer.learner.map, run.path / "map")
+    run.create(trainer.config)
 
 
 def resolved(task: Task, config: RunConfig) -> Task:
-    """The task with its constraint learned, where it limits states."""
+    """The task with its constraint learned, where it limits states: the same for every seed of a run."""
     if task.limits is None or not isinstance(task.allowed, tuple):
         return task
-    return task.learn(config.form, seed=config.seed).task
+    return task.learn(config.form, seed=PREPARING).task
 
 
 def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = None, **options: Any) -> ActionMap | None:
-    """A map fitted to the task, where the method has one."""
+    """A map fitted to the task, where the method has one: the same for every seed of a run."""
     method = method_of(config)
     if method.decoder != "map":
         return None
-    fit_config = fit_config or FitConfig(seed=config.seed, check_every=250)
+    fit_config = fit_config or FitConfig(seed=PREPARING, check_every=250)
     return fit_for(method, task, fit_config, **options).fitted.map
 
 

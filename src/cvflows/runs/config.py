@@ -10,12 +10,44 @@ from typing import Any
 
 from cvflows.agents.base import Settings
 from cvflows.agents.methods import ENTROPIES, Entropy, Method, method
-from cvflows.errors import ArgumentError, UnknownNameError, dimension
+from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.learned import FORMS
+from cvflows.constraints.spec import describe, is_same
+from cvflows.constraints.spec import fingerprint as rows_at_samples
+from cvflows.errors import ArgumentError, UnknownNameError, dimension, look_up, quoted
+from cvflows.maps.base import ActionMap
+from cvflows.maps.kinds import KINDS
+from cvflows.maps.store import map_digest
 from cvflows.tasks.base import Task
-from cvflows.tasks.hyper import Hyper, tuned
+from cvflows.tasks.hyper import Hyper, scaled_to, tuned
 
+MOST_SEED = 2**32 - 1
 FEWEST = 30
 """Observations that a mean and a spread are taken from."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run was given beside its settings: SHA-256 of the constraint and of the map.
+
+    Of a constraint with functions in it, the values of its rows at a few samples instead.
+    """
+
+    constraint: str | tuple[float, ...]
+    map: str | None = None
+
+    @classmethod
+    def of(cls, constraint: AbstractConstraint, map_: ActionMap | None) -> Inputs:
+        """Those of a constraint and a map."""
+        data = describe(constraint)
+        rows = tuple(rows_at_samples(constraint)) if data is None else fingerprint(data, 64)
+        return cls(rows, None if map_ is None else map_digest(map_))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Inputs:
+        """What `asdict` gave."""
+        rows = data["constraint"]
+        return cls(rows if isinstance(rows, str) else tuple(map(float, rows)), data["map"])
 
 
 @dataclass(frozen=True)
@@ -27,6 +59,7 @@ class RunConfig:
     - `entropy`: `prior`, `plain` or `exact` instead of the method's own (see `Method`).
     - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
     - `checkpoint_every` steps, at the next end of an episode, everything is saved.
+    - `inputs`: the constraint and the map, known once a run begins.
     """
 
     task: str
@@ -42,18 +75,25 @@ class RunConfig:
     final_episodes: int = 100
     checkpoint_every: int = 10_000
     hyper: Hyper = field(default_factory=Hyper)
+    inputs: Inputs | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "steps",
-            "num_envs",
-            "evaluate_every",
-            "evaluation_episodes",
-            "final_episodes",
-            "checkpoint_every",
+        for name in ("task", "method", "form"):
+            if not isinstance(getattr(self, name), str):
+                raise ArgumentError(name, "a name", quoted(getattr(self, name)))
+        for name, most in (
+            ("steps", 2**31 - 1),
+            ("num_envs", 4096),
+            ("evaluate_every", 10**12),
+            ("evaluation_episodes", 10**6),
+            ("final_episodes", 10**6),
+            ("checkpoint_every", 10**12),
         ):
-            dimension(name, getattr(self, name))
-        dimension("seed", self.seed, least=0)
+            dimension(name, getattr(self, name), most=most)
+        dimension("seed", self.seed, least=0, most=MOST_SEED)
+        look_up("form", self.form, FORMS)
+        if self.map is not None:
+            look_up("map", self.map, KINDS)
         if self.hyper.standardise and self.hyper.learning_starts < FEWEST:
             raise ArgumentError("learning_starts", f"≥ {FEWEST} steps to standardise by", self.hyper.learning_starts)
         method_of(self)
@@ -64,7 +104,12 @@ class RunConfig:
         shared = {entry.name for entry in fields(Settings)} & {entry.name for entry in fields(Hyper)}
         numbers = {name: getattr(self.hyper, name) for name in shared}
         learning = max(self.steps - self.hyper.learning_starts, 1)
-        return Settings(**numbers, updates=learning * self.hyper.updates_per_step)
+        return Settings(**numbers, updates=min(learning * self.hyper.updates_per_step, 2**31 - 1))
+
+    @property
+    def plan(self) -> RunConfig:
+        """The same settings before the run began: `inputs` are not known."""
+        return replace(self, inputs=None)
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready, with its fingerprint."""
@@ -81,12 +126,28 @@ class RunConfig:
         values = {name: value for name, value in data.items() if name != "fingerprint"}
         numbers = dict(values.pop("hyper"))
         numbers["hidden"] = tuple(numbers["hidden"])
-        return cls(**values, hyper=Hyper(**numbers))
+        inputs = values.pop("inputs", None)
+        known = None if inputs is None else Inputs.from_json(inputs)
+        return cls(**values, hyper=Hyper(**numbers), inputs=known)
 
 
-def fingerprint(settings: Mapping[str, Any]) -> str:
-    """Twelve letters of a hash. That of a stored config stays the same when later versions know more settings."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+def fingerprint(settings: Mapping[str, Any], letters: int = 12) -> str:
+    """Letters of a hash. That of a stored config stays the same when later versions know more settings."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:letters]
+
+
+def with_inputs(config: RunConfig, constraint: AbstractConstraint, map_: ActionMap | None) -> RunConfig:
+    """The config with its constraint and map recorded; refused where it recorded others before."""
+    found, known = Inputs.of(constraint, map_), config.inputs
+    if known is None:
+        return replace(config, inputs=found)
+    rows = known.constraint
+    same = found.constraint == rows if isinstance(rows, str) else is_same(constraint, list(rows))
+    if not same:
+        raise ArgumentError("task", "the constraint that this run was trained with", constraint)
+    if found.map != known.map:
+        raise ArgumentError("map", f"the map that this run was trained with, {known.map}", found.map)
+    return config
 
 
 def make_config(
@@ -104,12 +165,25 @@ def make_config(
     nearest.
     """
     found = method(method_name)
-    if preset not in ("tuned", "paper"):
+    if not isinstance(preset, str) or preset not in ("tuned", "paper"):
         raise UnknownNameError("preset", preset, ("tuned", "paper"))
     rule = "sac" if found.rule == "sac" else "td3"
     numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
+    if steps:
+        numbers = scaled_to(numbers, task.family, steps)
     numbers = override(numbers, overrides or {})
-    return RunConfig(task.name, found.name, steps or numbers.steps, hyper=numbers, **options)
+    return RunConfig(task.name, found.name, numbers.steps if steps is None else steps, hyper=numbers, **options)
+
+
+def only_random(config: RunConfig, until: int) -> str | None:
+    """A sentence that says so where training up to step `until` would only take random steps."""
+    starts = config.hyper.learning_starts
+    if until > starts:
+        return None
+    return (
+        f"nothing is learned by step {until:,}: the first {starts:,} steps take random actions to learn from; "
+        "take more steps, or set `learning_starts` lower"
+    )
 
 
 def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
@@ -119,9 +193,9 @@ def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
         if name not in known:
             raise UnknownNameError("hyper-parameter", name, known)
         if name == "hidden":
-            value = tuple(value)
+            value = tuple(value) if isinstance(value, (tuple, list)) else value
         elif value is not None and not isinstance(value, (int, float)):
-            raise ArgumentError(name, "a number", repr(value))
+            raise ArgumentError(name, "a number", quoted(value))
         numbers = replace(numbers, **{name: value})
     return numbers
 
@@ -146,7 +220,7 @@ def as_command(config: RunConfig, family: str) -> str:
     words = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
     for entry in fields(RunConfig):
         value = getattr(config, entry.name)
-        if entry.name not in ("task", "method", "steps", "seed", "hyper") and value != entry.default:
+        if entry.name not in ("task", "method", "steps", "seed", "hyper", "inputs") and value != entry.default:
             words.append(f"--{'kind' if entry.name == 'map' else entry.name.replace('_', '-')} {value}")
     for entry in fields(Hyper):
         value = getattr(config.hyper, entry.name)
@@ -168,6 +242,6 @@ def method_of(config: RunConfig) -> Method:
         found = replace(found, map=config.map)
     if config.entropy is None:
         return found
-    if config.entropy not in ENTROPIES:
+    if not isinstance(config.entropy, str) or config.entropy not in ENTROPIES:
         raise UnknownNameError("entropy", config.entropy, ENTROPIES)
     return replace(found, entropy=config.entropy)

@@ -14,7 +14,7 @@ import numpy as np
 from cvflows.constraints.sample import feasible_samples
 from cvflows.constraints.structure import Affine
 from cvflows.maps.fit import FitConfig, Fitted, Progress, fit, fit_to_samples
-from cvflows.maps.kinds import kind_for, make_map
+from cvflows.maps.kinds import kind_of, make_map
 from cvflows.maps.quality import Quality, measure
 from cvflows.maps.store import save_map
 from cvflows.tasks.base import Task
@@ -62,7 +62,8 @@ def fit_task(
     """
     began = time.perf_counter()
     config = config or FitConfig(check_every=250)
-    chosen = kind_for(task.constraint) if kind.casefold() == "auto" else kind.casefold()
+    map_ = make_map(kind, task.constraint, task.contexts, seed=config.seed, **options)
+    chosen = kind_of(map_)
 
     def report(fitted: Fitted, quality: Quality) -> FitReport:
         return FitReport(task.name, chosen, fitted, quality, time.perf_counter() - began, config.seed)
@@ -73,7 +74,6 @@ def fit_task(
         quality = measure(plain, task.contexts)
         if quality.kl <= UNIFORM:
             return report(Fitted(plain, np.zeros(0), (), 0.0, 0.0), quality)
-    map_ = make_map(chosen, task.constraint, task.contexts, seed=config.seed, **options)
     fitted = fit(map_, task.contexts, config, progress=progress)
     return report(fitted, measure(fitted.map, task.contexts))
 

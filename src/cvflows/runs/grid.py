@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cvflows.agents.methods import Method, method
-from cvflows.errors import ArgumentError, StoreError, UnknownNameError, dimension
+from cvflows.errors import ArgumentError, StoreError, UnknownNameError, dimension, quoted
+from cvflows.files import MOST_JSON, read_bytes
 from cvflows.runs.config import RunConfig, make_config, method_of
 from cvflows.tasks.catalogue import task as find_task
 
@@ -39,7 +40,15 @@ class Grid:
     set: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        seeds = range(dimension("seeds", self.seeds)) if isinstance(self.seeds, int) else self.seeds
+        for name in ("tasks", "methods"):
+            given = getattr(self, name)
+            if not isinstance(given, (tuple, list)) or not all(isinstance(one, str) for one in given):
+                raise ArgumentError(name, "a list of names", quoted(given))
+        if not isinstance(self.seeds, (int, tuple, list)):
+            raise ArgumentError("seeds", "a list of whole numbers, or how many", quoted(self.seeds))
+        if not isinstance(self.set, Mapping):
+            raise ArgumentError("set", "a table of hyper-parameters", quoted(self.set))
+        seeds = range(dimension("seeds", self.seeds, most=10**5)) if isinstance(self.seeds, int) else self.seeds
         for name, values in (
             ("tasks", [find_task(given).name for given in self.tasks]),
             ("methods", [method(given).name for given in self.methods]),
@@ -55,10 +64,8 @@ class Grid:
     def read(cls, path: str | Path) -> dict[str, Any]:
         """The settings in a TOML file, whose keys are the arguments of a grid."""
         try:
-            data = tomllib.loads(Path(path).read_text())
-        except OSError as error:
-            raise StoreError(path, f"cannot be read ({error.strerror})") from None
-        except tomllib.TOMLDecodeError as error:
+            data = tomllib.loads(read_bytes(Path(path), MOST_JSON, follow=True).decode())
+        except (ValueError, RecursionError) as error:
             raise StoreError(path, f"is not TOML ({error})") from None
         known = [entry.name for entry in fields(cls)]
         for name in data:

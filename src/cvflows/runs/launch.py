@@ -1,6 +1,6 @@
 """Launchers: jobs in processes of this machine, one per core, or on a Ray cluster.
 
-A launcher starts jobs whose preparation is done and says how each ended. Jobs go on from their checkpoints, so a
+A launcher starts jobs whose preparation is done and says how each ended. Jobs resume from their checkpoints, so a
 launcher need not remember anything.
 """
 
@@ -9,15 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from cvflows.errors import ArgumentError, dimension
+from cvflows.files import make_folder
 from cvflows.runs.grid import Job
 
 Ended = Callable[[Job, str | None], None]
@@ -29,19 +33,52 @@ ONE_THREAD = {
     "MPLBACKEND": "Agg",
 }
 PAUSE = 0.2
+STOP_SECONDS = 10.0
+"""How long a process that was asked to end may take."""
+
+
+class TerminatedError(KeyboardInterrupt):
+    """A signal other than an interrupt asked this process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise `TerminatedError` here, as SIGINT raises KeyboardInterrupt, so that jobs are stopped."""
+
+    def stop(number: int, _: object) -> None:
+        raise TerminatedError(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class Local:
     """Single-threaded processes side by side: two of one thread each are faster than one of two."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = dimension("workers", (os.cpu_count() or 1) if workers is None else workers)
+        self.workers = dimension("workers", (os.cpu_count() or 1) if workers is None else workers, most=4096)
         self.running: dict[str, tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = {}
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
-        """Do the jobs; `tick` is called a few times a second. When interrupted, stops those that run."""
-        logs.mkdir(parents=True, exist_ok=True)
+        """Do the jobs; `tick` is called a few times a second. When interrupted or ended, stops those that run."""
+        make_folder(logs)
         left, pending = list(jobs), {job.name for job in jobs}
+        with ended_by_signals():
+            self._run(left, pending, logs, ended, tick)
+
+    def _run(self, left: list[Job], pending: set[str], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
         try:
             while left or self.running:
                 ready = [job for job in left if job.needs not in pending]
@@ -53,7 +90,7 @@ class Local:
                         log.close()
                         del self.running[job.name]
                         pending.discard(job.name)
-                        ended(job, last_line(logs, job) if process.returncode else None)
+                        ended(job, _problem(process.returncode, logs, job))
                 tick()
                 time.sleep(PAUSE)
         finally:
@@ -72,7 +109,11 @@ class Local:
         for _, process, _ in self.running.values():
             process.terminate()
         for _, process, log in self.running.values():
-            process.wait()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             log.close()
         self.running.clear()
 
@@ -85,12 +126,13 @@ class Ray:
             import ray
         except ImportError:
             raise ArgumentError("launcher", "local, or ray with `pip install 'cvflows[ray]'`", "ray") from None
-        self.ray, self.address, self.cpus, self.retries = ray, address, cpus, retries
+        self.ray, self.address, self.cpus = ray, address, cpus
+        self.retries = dimension("retries", retries, least=0, most=10**6)
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
         """Do the jobs. A job whose node dies is started again elsewhere, up to `retries` times."""
         ray = self.ray
-        logs.mkdir(parents=True, exist_ok=True)
+        make_folder(logs)
         began_here = not ray.is_initialized()
         if began_here:
             ray.init(address=self.address, log_to_driver=False, include_dashboard=False)
@@ -136,6 +178,17 @@ def _on_ray(job: dict[str, Any], log: str, _: Any) -> str | None:
             Path(log).write_text(traceback.format_exc())
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _problem(code: int, logs: Path, job: Job) -> str | None:
+    """What went wrong in a process that ended with `code`; None: nothing."""
+    if code >= 0:
+        return last_line(logs, job) if code else None
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}{' (out of memory?)' if -code == signal.SIGKILL else ''}"
 
 
 def log_file(logs: Path, job: Job) -> Path:

@@ -1,20 +1,23 @@
-"""Mirrors: run folders copied to an object store at their checkpoints, and fetched by whoever goes on.
+"""Mirrors: run folders copied to an object store at their checkpoints, and fetched by whoever resumes them.
 
-For machines that share no folder, or that may vanish. What a checkpoint names is copied before `checkpoint.json`, so at
-any moment the copy holds a whole one, as the folder itself does.
+For machines that share no folder, or that may vanish. What a checkpoint names is copied before `checkpoint.json`, and
+no file is ever half there under its name, so at any moment the copy holds a whole checkpoint, as the folder does.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Any
 
 from cvflows.errors import ArgumentError, StoreError
+from cvflows.files import MOST_JSON, make_folder, read_bytes
 
-LAST = ("checkpoint.json", "final.json")
+LAST = ("previous.json", "checkpoint.json", "final.json")
 """Copied after everything else, in this order."""
 HEAVY = (".bin", ".safetensors")
+WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
+"""Stores whose objects appear only when they are whole; elsewhere a copy gets its name when it is."""
 
 
 class Mirror:
@@ -33,7 +36,7 @@ class Mirror:
 
     def push(self, folder: Path, place: str) -> None:
         """Copy what changed in `folder` to `place`."""
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock"]
+        files = [path for path in sorted(folder.rglob("*")) if _is_copied(path)]
         files.sort(key=lambda path: LAST.index(path.name) if path.name in LAST else -1)
         try:
             for path in files:
@@ -41,7 +44,7 @@ class Mirror:
                 if self._sent.get(path) != mark:
                     target = self._address(place, path.relative_to(folder).as_posix())
                     self._store.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
-                    self._store.put_file(str(path), target)
+                    self._put(path, target)
                     self._sent[path] = mark
             self._forget_old_states(folder, place)
         except OSError as error:
@@ -52,38 +55,76 @@ class Mirror:
         start = self._address(place)
         if not self._store.exists(start):
             return
-        if not light and self._step(folder) >= self._remote_step(place) >= 0:
+        if self._step(folder, light=light) >= self._remote_step(place) >= 0:
             return
         try:
-            names = [name[len(start) :].lstrip("/") for name in self._store.find(start)]
+            names = [self._relative(start, name) for name in self._store.find(start)]
+            names = [name for name in names if not name.endswith(".partial")]
             for name in sorted(names, key=lambda name: LAST.index(name) if name in LAST else -1):
-                if not (light and (name.endswith(HEAVY) or name == "checkpoint.json")):
-                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    self._store.get_file(f"{start}/{name}", str(folder / name))
+                if not (light and name.endswith(HEAVY)):
+                    self._get(f"{start}/{name}", folder / name)
+        except StoreError:
+            raise
         except OSError as error:
             raise StoreError(start, f"cannot be read ({error})") from None
+
+    def _put(self, path: Path, target: str) -> None:
+        protocol = self._store.protocol
+        if WHOLE & {protocol} if isinstance(protocol, str) else WHOLE & set(protocol):
+            self._store.put_file(str(path), target)
+        else:
+            self._store.put_file(str(path), f"{target}.partial")
+            self._store.mv(f"{target}.partial", target)
+
+    def _get(self, source: str, path: Path) -> None:
+        make_folder(path.parent)
+        if path.parent.is_symlink() or path.is_symlink():
+            raise StoreError(path, "is or lies in a symbolic link, which is not followed")
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        self._store.get_file(source, str(partial))
+        os.replace(partial, path)
+
+    def _relative(self, start: str, name: str) -> str:
+        """The name of an object below `start`, if it stays there."""
+        relative = name[len(start) :].lstrip("/")
+        parts = relative.split("/")
+        if not name.startswith(start) or {"", ".", ".."} & set(parts) or set(relative) & set("\\\0"):
+            raise StoreError(name, f"is not a name of a file below {start}")
+        return relative
 
     def _address(self, *parts: str) -> str:
         return "/".join((self._root.rstrip("/"), *parts))
 
-    def _step(self, folder: Path) -> int:
-        path = folder / "checkpoint.json"
-        return _step_of(path.read_bytes()) if path.exists() else -1
+    def _step(self, folder: Path, *, light: bool) -> int:
+        """How far a folder is; nowhere, unless `light`, without the state that its checkpoint names."""
+        try:
+            data = read_bytes(folder / "checkpoint.json", MOST_JSON)
+        except StoreError:
+            return -1
+        step = _step_of(data)
+        return step if light or any(folder.glob(f"state-{step}-*.safetensors")) else -1
 
     def _remote_step(self, place: str) -> int:
         path = self._address(place, "checkpoint.json")
-        return _step_of(self._store.cat_file(path)) if self._store.exists(path) else -1
+        if not self._store.exists(path) or self._store.size(path) > MOST_JSON:
+            return -1
+        return _step_of(self._store.cat_file(path))
 
     def _forget_old_states(self, folder: Path, place: str) -> None:
-        kept = {path.name for path in folder.glob("state-*.safetensors")}
-        for name in self._store.glob(self._address(place, "state-*.safetensors")):
-            if name.rsplit("/", 1)[1] not in kept:
-                self._store.rm_file(name)
+        for ending in ("safetensors", "bin"):
+            kept = {path.name for path in folder.glob(f"*.{ending}")}
+            for name in self._store.glob(self._address(place, f"*.{ending}")):
+                if name.rsplit("/", 1)[1] not in kept:
+                    self._store.rm_file(name)
+
+
+def _is_copied(path: Path) -> bool:
+    """Plain files, except those that mean something here only."""
+    return path.is_file() and not path.is_symlink() and path.name != "lock" and path.suffix != ".partial"
 
 
 def _step_of(data: bytes) -> int:
     try:
-        record: dict[str, Any] = json.loads(data)
-    except ValueError:
+        return int(json.loads(data)["counts"]["step"])
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return -1
-    return int(record.get("step", -1))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cvflows.errors import CVFlowsError
+from cvflows.errors import what
+from cvflows.files import open_plain
 from cvflows.runs.store import RunFolder
 
 State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadable"]
 TAIL = 4096
+SIGNS = {"config.json", "checkpoint.json"}
+"""What makes a folder one of a run."""
 RECENT = 20
 """Episodes that the return and the violations of a running run are averaged over."""
 
@@ -40,28 +44,38 @@ class Status:
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The run folders at or below some paths, in order."""
+    """The run folders at or below some paths, in order; those that lost one of their files too."""
     found: dict[Path, None] = {}
     for path in map(Path, paths):
-        configs = [path / "config.json"] if (path / "config.json").exists() else sorted(path.rglob("config.json"))
-        found.update((config.parent, None) for config in configs)
+        for place, below, files in os.walk(path):
+            if SIGNS & {*files, *below}:
+                found[Path(place)] = None
+                below.clear()
+            below.sort()
     return list(found)
 
 
 def read_status(folder: Path) -> Status:
     """Where a run stands; a folder that cannot be read says why."""
-    run = RunFolder(folder)
     try:
-        config = run.config()
-        final = run.final()
-    except CVFlowsError as error:
-        return Status(folder, "?", "?", 0, "unreadable", 0, 0, problem=str(error))
+        return _status(folder)
+    except Exception as error:  # one bad run does not end a view of many
+        return Status(folder, "?", "?", 0, "unreadable", 0, 0, problem=what(error))
+
+
+def _status(folder: Path) -> Status:
+    run = RunFolder(folder)
+    config, final = run.config(), run.final()
     named = folder, config.task, config.method, config.seed
     if final is not None:
-        last = final["final"]
-        return Status(*named, "complete", config.steps, config.steps, last["return"], final["training"]["cv_percent"])
-    episodes = _last_lines(folder / "metrics.csv")[-RECENT:]
-    state: State = "running" if run.is_locked() else "cut off"
+        last, cv = float(final["final"]["return"]), float(final["training"]["cv_percent"])
+        return Status(*named, "complete", config.steps, config.steps, last, cv)
+    if run.is_locked():
+        state: State = "running"
+        episodes = _last_lines(folder / "metrics.csv")[-RECENT:]
+    else:
+        state = "cut off"
+        episodes = run.table("metrics.csv")[-RECENT:]
     if not episodes:
         return Status(*named, state, 0, config.steps)
     length = sum(int(row["length"]) for row in episodes)
@@ -71,15 +85,15 @@ def read_status(folder: Path) -> Status:
 
 
 def _last_lines(path: Path) -> list[dict[str, str]]:
-    """The last lines of a table that may be growing: whole ones only."""
+    """The last lines of a table that is growing: whole ones only."""
     try:
-        with path.open("rb") as file:
-            names = file.readline().decode().strip().split(",")
+        with open(open_plain(path), "rb") as file:
+            names = file.readline(TAIL).decode(errors="replace").strip().split(",")
             start = file.tell()
             file.seek(0, 2)
             end = file.tell()
             file.seek(max(start, end - TAIL))
-            text = file.read().decode(errors="replace")
+            text = file.read(TAIL).decode(errors="replace")
     except OSError:
         return []
     lines = text.split("\n")[1 if end - TAIL > start else 0 : -1]

@@ -1,18 +1,19 @@
-"""A whole run: prepare task and map, train, evaluate at the end; or go on where one was cut off."""
+"""A whole run: prepare task and map, train, evaluate at the end; or resume one that was cut off."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, DamageWarning, StoreError
 from cvflows.maps.base import ActionMap
 from cvflows.maps.store import load_map
 from cvflows.runs.agent import begin_folder, fitted_map, resolved, restored
 from cvflows.runs.board import Board, WeightsAndBiases
-from cvflows.runs.config import RunConfig, method_of
-from cvflows.runs.store import RunFolder
+from cvflows.runs.config import RunConfig, method_of, with_inputs
+from cvflows.runs.store import RunFolder, parse_csv
 from cvflows.runs.tally import summarise
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
@@ -29,20 +30,38 @@ def begin(
     make_env: Callable[[], Any] | None = None,
     fit_tick: Any = None,
     wandb: str | None = None,
+    patience: float = 0.0,
 ) -> Trainer:
-    """A new run in `folder`, with a map that is read from `map_folder` or fitted now, shown in a W&B project."""
+    """A new run in `folder`, with a map that is read from `map_folder` or fitted now, shown in a W&B project.
+
+    The folder is locked until the trainer is closed; `patience` is how many seconds to wait for another process.
+    """
     run = RunFolder(folder)
+    with run.opening(patience):
+        run.check(config)
+        check_new(run)
+        map_: ActionMap | None = None
+        mapped = method_of(config).decoder == "map"
+        if not (mapped and map_folder is not None):  # a map that is given brings its constraint
+            task = resolved(task, config)
+        if mapped:
+            map_ = load_map(map_folder) if map_folder is not None else fitted_map(task, config, progress=fit_tick)
+            if map_folder is not None:
+                task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
+        elif map_folder is not None and not map_folder.is_dir():
+            raise ArgumentError("map", "a folder with a map in it", map_folder)
+        config = with_inputs(config, task.constraint, map_)  # a board knows a run by its whole fingerprint
+        trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
+        begin_folder(run, trainer)
+    return trainer
+
+
+def check_new(run: RunFolder) -> None:
+    """An error where a folder already holds a run, or another process is writing one there."""
+    if run.is_locked() and not run.lock.held:
+        raise StoreError(run.path, "is being trained by another process")
     if run.has_checkpoint():
         raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
-    task = resolved(task, config)
-    map_: ActionMap | None = None
-    if method_of(config).decoder == "map":
-        map_ = load_map(map_folder) if map_folder is not None else fitted_map(task, config, progress=fit_tick)
-        if map_folder is not None:
-            task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
-    trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
-    begin_folder(run, trainer)
-    return trainer
 
 
 def resume(
@@ -52,16 +71,22 @@ def resume(
     make_env: Callable[[], Any] | None = None,
     look_only: bool = False,
     wandb: str | None = None,
+    patience: float = 0.0,
 ) -> Trainer:
     """The run in `folder`, as of its last checkpoint, or from the start where it has none.
 
-    `look_only` leaves the folder as it is: the run may still be going on.
+    It is locked until the trainer is closed; `look_only` neither locks nor changes it, since it may still be running,
+    and asks for a checkpoint.
     """
     run = RunFolder(folder)
     config = run.config()
-    found, map_ = restored(config, run, task)
-    boards = _boards(wandb, config, run)
-    return Trainer(found, config, map_, folder=run, make_env=make_env, look_only=look_only, boards=boards)
+    if look_only:
+        found, map_ = restored(config, run, task)
+        return Trainer(found, config, map_, folder=run, make_env=make_env, look_only=True)
+    with run.opening(patience):
+        found, map_ = restored(config, run, task)
+        boards = _boards(wandb, config, run)
+        return Trainer(found, config, map_, folder=run, make_env=make_env, boards=boards)
 
 
 def _boards(project: str | None, config: RunConfig, run: RunFolder) -> list[Board]:
@@ -71,26 +96,38 @@ def _boards(project: str | None, config: RunConfig, run: RunFolder) -> list[Boar
 def complete(
     trainer: Trainer, tick: Tick | None = None, evaluation_tick: Callable[[int], None] | None = None
 ) -> dict[str, Any]:
-    """Train to the end, evaluate, write `final.json`, and say how it went."""
+    """Train to the end, evaluate, write `final.json`, say how it went, and close the trainer."""
     assert trainer.folder is not None
-    if (done := trainer.folder.final()) is not None:
-        return done
-    trainer.run(tick=tick)
-    final = trainer.evaluate(trainer.config.final_episodes, tick=evaluation_tick)
-    trainer.close()
-    figures = {
-        "task": trainer.config.task,
-        "method": trainer.config.method,
-        "seed": trainer.config.seed,
-        "steps": trainer.step,
-        "violations_count": trainer.task.metric,
-        "training": summarise(trainer.episodes),
-        "final": final,
-        "fingerprint": trainer.config.fingerprint,
-    }
-    trainer.folder.finish(figures)
-    seconds = sum(float(row["seconds"]) for row in trainer.folder.table("timing.csv"))
-    return {**figures, "seconds": round(seconds, 1), "steps_per_second": round(trainer.step / max(seconds, 1e-9), 1)}
+    try:
+        figures = _final(trainer.folder)
+        if figures is None:
+            trainer.run(tick=tick)
+            figures = {
+                "task": trainer.config.task,
+                "method": trainer.config.method,
+                "seed": trainer.config.seed,
+                "steps": trainer.step,
+                "violations_count": trainer.task.metric,
+                "training": summarise(trainer.episodes),
+                "final": trainer.evaluate(trainer.config.final_episodes, tick=evaluation_tick),
+                "fingerprint": trainer.folder.fingerprint,
+            }
+            trainer.folder.finish(figures)
+        rows = parse_csv("".join(trainer.tables["timing.csv"]))
+    finally:
+        trainer.close()
+    seconds = sum(float(row["seconds"]) for row in rows)
+    speed = round(trainer.step / seconds, 1) if seconds > 0 else None
+    return {**figures, "seconds": round(seconds, 1), "steps_per_second": speed}
+
+
+def _final(folder: RunFolder) -> dict[str, Any] | None:
+    """The last evaluation of a complete run; where it is damaged, it is made again."""
+    try:
+        return folder.final()
+    except StoreError as error:
+        warnings.warn(f"{error}; the last evaluation is repeated", DamageWarning, stacklevel=3)
+        return None
 
 
 def _with_constraint_of(map_: ActionMap, task: Task) -> Task:

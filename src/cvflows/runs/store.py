@@ -1,33 +1,37 @@
-"""Run folders: what a run is, what it measured, and all it takes to go on after a crash.
+"""Run folders: what a run is, what it measured, and all it takes to resume it after a crash.
 
 | file | holds |
 |---|---|
 | `config.json`, `about.json` | the `RunConfig` and its fingerprint; versions and the machine |
 | `constraint.json`, `map/` | the constraint, if it was learned, and the map, where the method has one |
 | `metrics.csv`, `evaluations.csv`, `losses.csv` | a line per episode, per evaluation, per thousand steps |
-| `timing.csv` | steps and seconds: the one file that differs between two runs of one config |
-| `checkpoint.json` | where the run stands, and which `state-*.safetensors` belongs to it |
-| `replay.bin`, `rejected.bin` | stored transitions, appended; the checkpoint says how many count |
+| `timing.csv` | steps and seconds between checkpoints: the one table that differs between two runs of one config |
+| `checkpoint.json`, `previous.json` | the last two checkpoints: counts, and how much of which file counts |
+| `state-*.safetensors` | networks and optimisers of those two |
+| `replay.bin`, `rejected.bin` | stored transitions, appended |
 | `final.json` | the last evaluation, when the run is complete |
+| `lock` | locked by the process that trains |
 
-A checkpoint is written to new files, then `checkpoint.json` is replaced in one step: at any moment it names a whole
-one. Lines written after it are cut off on resuming, and written again.
+Whoever writes holds the lock first. A checkpoint is written to new files, or behind what counts in old ones, and is on
+the disk before `checkpoint.json` is replaced in one step: at any moment it names a whole one. Checkpoints hold a
+SHA-256 of every byte that counts, and JSON files one of themselves. Where the last checkpoint is damaged, the one
+before it is used; lines written after it are cut off on resuming, and written again.
+
+Folders of format version 1, which had no checksums, are refused.
 """
 
 from __future__ import annotations
 
 import csv
-import fcntl
+import hashlib
 import io
-import json
-import os
-import platform
-import time
+import re
+import secrets
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -35,206 +39,236 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from cvflows.agents.replay import Replay
-from cvflows.constraints.base import AbstractConstraint
-from cvflows.constraints.spec import describe, rebuild
-from cvflows.errors import ArgumentError, StoreError
-from cvflows.maps.store import filled, named_arrays, write_atomically
-from cvflows.runs.config import RunConfig, fingerprint
+from cvflows.errors import DamageWarning, StoreError
+from cvflows.files import (
+    exists,
+    read_bytes,
+    remove,
+    write_atomically,
+)
+from cvflows.maps.store import filled, named_arrays
+from cvflows.runs.checkpoint import MOST_TABLE, Appended, Checkpoint, Counts, Mark
+from cvflows.runs.identity import Identity
+from cvflows.runs.lock import FolderLock
 
-FORMAT, VERSION = "cvflows run", 1
-TABLES = ("metrics.csv", "evaluations.csv", "losses.csv")
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions and the machine, which a config does not say."""
-    versions = {name: version(name) for name in ("cvflows", "jax", "gymnasium", "mujoco")}
-    where = {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()}
-    return {**versions, **where}
-
-
-def _locks(file: IO[str]) -> bool:
-    """Whether the file could be locked, which lasts until it is closed."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+TABLES = ("metrics.csv", "evaluations.csv", "losses.csv", "timing.csv")
+CHECKPOINTS = ("checkpoint.json", "previous.json")
+HEADER = 1 << 20
+"""Bytes that a file of arrays may have beside them."""
+OURS = re.compile(r"state-.*\.safetensors|(replay|rejected)(-.*)?\.bin|(metrics|evaluations|losses|timing)(-.*)?\.csv")
+"""Files that belong to checkpoints."""
 
 
-class RunFolder:
+def csv_lines(rows: Iterable[Mapping[str, Any]], *, heading: bool) -> str:
+    """Rows as lines of a table."""
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    if heading and rows:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def parse_csv(text: str) -> list[dict[str, str]]:
+    """The rows of a table."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+class RunFolder(Identity):
     """One run on disk."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._saved_rows: dict[str, int] = {}
-
-    def create(self, config: RunConfig) -> None:
-        """Write the config; a folder that holds another run is refused."""
-        if (self.path / "config.json").exists():
-            held = self.config()
-            if held.fingerprint != config.fingerprint:
-                raise ArgumentError("out", f"a new folder ({self.path} holds another run)", held.fingerprint)
-        self._write("config.json", {"format": FORMAT, "version": VERSION, **config.as_json()})
-        if not (self.path / "about.json").exists():
-            self._write("about.json", surroundings())
-
-    def config(self) -> RunConfig:
-        """The config, checked against its fingerprint."""
-        data = self._read("config.json")
-        if data.pop("format", None) != FORMAT:
-            raise StoreError(self.path / "config.json", "was not written by cvflows")
-        if data.pop("version", 0) > VERSION:
-            raise StoreError(self.path / "config.json", "is of a newer version: update cvflows")
-        if fingerprint({name: value for name, value in data.items() if name != "fingerprint"}) != data.get(
-            "fingerprint"
-        ):
-            raise StoreError(self.path / "config.json", "was changed after the run began: its fingerprint differs")
-        try:
-            return RunConfig.from_json(data)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(self.path / "config.json", f"does not describe a run ({error})") from None
-
-    def keep_constraint(self, constraint: AbstractConstraint) -> None:
-        """Write a learned constraint, where it can be described."""
-        if (data := describe(constraint)) is not None:
-            self._write("constraint.json", data)
-
-    def constraint(self) -> AbstractConstraint | None:
-        """The learned constraint, if there is one."""
-        return rebuild(self._read("constraint.json")) if (self.path / "constraint.json").exists() else None
-
-    def append(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Add lines to a table, with a heading if they are the first."""
-        rows = list(rows)
-        if not rows:
-            return
-        path = self.path / table
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        if not path.exists() or not path.stat().st_size:
-            writer.writeheader()
-        writer.writerows(rows)
-        try:
-            with path.open("a") as file:
-                file.write(text.getvalue())
-        except OSError as error:
-            raise StoreError(path, f"cannot be written ({error.strerror})") from None
-
-    def table(self, name: str) -> list[dict[str, str]]:
-        """The lines of a table."""
-        path = self.path / name
-        if not path.exists():
-            return []
-        with path.open() as file:
-            return list(csv.DictReader(file))
-
-    def save(self, state: Any, replays: Mapping[str, Replay], counts: Mapping[str, Any]) -> None:
-        """A checkpoint: arrays, the new transitions, and the counts."""
-        for table, replay in replays.items():
-            self._append_replay(table, replay)
-        name = f"state-{counts['step']}.safetensors"
-        write_atomically(self.path / name, save_arrays(named_arrays(state)))
-        sizes = {table: (self.path / table).stat().st_size for table in TABLES if (self.path / table).exists()}
-        rows = {name: replay.added for name, replay in replays.items()}
-        record = {"format": FORMAT, "version": VERSION, "state": name, "rows": rows, "tables": sizes}
-        self._write("checkpoint.json", {**record, **counts})
-        for old in self.path.glob("state-*.safetensors"):
-            if old.name != name:
-                old.unlink()
+        super().__init__(path)
+        self.lock = FolderLock(self.path)
+        self.current: Checkpoint | None = None
+        self._appended: dict[str, Appended] = {}
+        self._added: dict[str, int] = {}
 
     @contextmanager
-    def locked(self, patience: float = 0.0) -> Iterator[None]:
-        """Keep other processes from training here; waits that many seconds for one that does. Ends with the process."""
-        self._make()
-        with (self.path / "lock").open("a") as file:
-            until = time.monotonic() + patience
-            while not _locks(file):
-                if time.monotonic() > until:
-                    raise StoreError(self.path, "is being trained by another process")
-                time.sleep(0.2)
+    def opening(self, patience: float = 0.0) -> Iterator[None]:
+        """Lock the folder for writing; it stays locked unless what follows fails."""
+        self.lock.acquire(patience)
+        try:
             yield
+        except BaseException:
+            self.lock.release()
+            raise
 
     def is_locked(self) -> bool:
         """Whether some process is training here now."""
-        if not (self.path / "lock").exists():
-            return False
-        with (self.path / "lock").open("a") as file:
-            return not _locks(file)
+        return self.lock.is_taken()
 
-    def clear(self) -> None:
-        """Remove lines that a run wrote before its first checkpoint."""
-        for table in (*TABLES, "timing.csv"):
-            (self.path / table).unlink(missing_ok=True)
+    def append(self, table: str, lines: str) -> None:
+        """Add lines to a table."""
+        assert self.lock.held
+        if lines:
+            self._file(table).append(lines.encode())
+
+    def text(self, table: str, *, tail: bool = True) -> str:
+        """The whole lines of a table that count, verified; with `tail`, those that a running process wrote since."""
+        tail = tail and self.is_locked()
+        newest = self.newest()
+        mark = None if newest is None else newest.tables.get(table)
+        if mark is not None:
+            content = mark.read(self.path)
+        elif tail and exists(self.path / table):
+            content = read_bytes(self.path / table, MOST_TABLE)
+        else:
+            return ""
+        if mark is not None and not tail:
+            content = content[: mark.size]
+        return content[: content.rfind(b"\n") + 1].decode(errors="replace")
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """The lines of a table."""
+        return parse_csv(self.text(name))
 
     def has_checkpoint(self) -> bool:
-        """Whether there is anything to go on from."""
-        return (self.path / "checkpoint.json").exists()
+        """Whether there is anything to resume from."""
+        return any(exists(self.path / name) for name in CHECKPOINTS)
 
-    def load(self, state: Any, replays: Mapping[str, Replay], *, cut: bool) -> tuple[Any, dict[str, Any]]:
-        """The saved state and counts; fills `replays`, and with `cut` removes what was written after the checkpoint."""
-        record = self._read("checkpoint.json")
-        path = self.path / record["state"]
-        try:
-            arrays = load_arrays(path.read_bytes())
-        except (OSError, SafetensorError) as error:
-            raise StoreError(path, f"cannot be read, is it truncated? ({error})") from None
+    def newest(self) -> Checkpoint | None:
+        """What this process saved or loaded, else the last checkpoint as it is described; its files are not read."""
+        if self.current is not None:
+            return self.current
+        return self._checkpoint(CHECKPOINTS[0]) if self.has_checkpoint() else None
+
+    def clear(self) -> None:
+        """Remove what a run wrote before its first checkpoint."""
+        assert self.lock.held
+        assert not self.has_checkpoint()
+        if exists(self.path / "final.json"):
+            raise StoreError(self.path / CHECKPOINTS[0], "is missing, though the run was complete")
+        self._tidy(set())
+
+    def save(self, state: Any, replays: Mapping[str, Replay], counts: Counts) -> None:
+        """A checkpoint: arrays, the transitions that came since the last one, and the counts."""
+        assert self.lock.held
         for name, replay in replays.items():
-            self._load_replay(name, replay, record["rows"][name])
-        for table in TABLES:
-            path_of = self.path / table
-            if cut and path_of.exists():
-                os.truncate(path_of, record["tables"].get(table, 0))
-        return filled(state, arrays, path), record
+            self._file(f"{name}.bin").append(replay.last(replay.added - self._added.get(name, 0)).tobytes())
+            self._added[name] = replay.added
+        self._commit(state, counts)
+
+    def save_whole(self, state: Any, replays: Mapping[str, Replay], counts: Counts, tables: Mapping[str, str]) -> None:
+        """A checkpoint in files of its own: the folder holds the old one whole, then the new one."""
+        assert self.lock.held
+        try:
+            self.current = self.newest()
+        except StoreError:  # it is damaged, and replaced
+            self.current = None
+        contents = {f"{name}.bin": replay.last(replay.added).tobytes() for name, replay in replays.items()}
+        contents |= {name: text.encode() for name, text in tables.items() if text}
+        tag, self._appended = f"{counts.step}-{secrets.token_hex(4)}", {}
+        for name, content in contents.items():
+            stem, _, ending = name.partition(".")
+            self._appended[name] = Appended(self.path, f"{stem}-{tag}.{ending}")
+            self._appended[name].append(content)
+        self._added = {name: replay.added for name, replay in replays.items()}
+        self._commit(state, counts)
+
+    def load(self, state: Any, replays: Mapping[str, Replay], *, cut: bool) -> Any:
+        """The saved state; fills `replays` and sets `current`; with `cut` removes what came after the checkpoint.
+
+        Where the last checkpoint is damaged, it is the one before it, with a warning.
+        """
+        problems: list[str] = []
+        for name in CHECKPOINTS:
+            try:
+                found = self._checkpoint(name)
+                loaded = self._load(found, state, replays)
+            except StoreError as error:
+                problems.append(str(error))
+                continue
+            break
+        else:
+            raise StoreError(self.path, f"has no checkpoint that can be used: {'; '.join(problems)}")
+        if problems:
+            words = f"the checkpoint before it is used, of step {found.counts.step:,}"
+            warnings.warn(f"{problems[0]}; {words}", DamageWarning, stacklevel=2)
+        self.current = found
+        if cut:
+            assert self.lock.held
+            for file in self._appended.values():
+                file.cut()
+        return loaded
 
     def finish(self, figures: Mapping[str, Any]) -> None:
         """Write the last evaluation: the run is complete."""
-        self._write("final.json", figures)
+        assert self.lock.held
+        assert self.current is not None
+        self._write("final.json", {**figures, "fingerprint": self.fingerprint, "state": self.current.state.sha256})
 
     def final(self) -> dict[str, Any] | None:
         """The last evaluation of a complete run."""
-        return self._read("final.json") if (self.path / "final.json").exists() else None
+        if not exists(self.path / "final.json"):
+            return None
+        figures = self._read("final.json")
+        if figures.get("fingerprint") != self.fingerprint:
+            raise StoreError(self.path / "final.json", "belongs to another run")
+        if (newest := self.newest()) is None:
+            raise StoreError(self.path / CHECKPOINTS[0], "is missing, though the run was complete")
+        return figures if figures.pop("state", None) == newest.state.sha256 else None
 
-    def _append_replay(self, name: str, replay: Replay) -> None:
-        saved = self._saved_rows.get(name, 0)
-        first = max(saved, replay.added - len(replay.rows))  # older ones were overwritten before
-        places = np.arange(first, replay.added) % len(replay.rows)
-        path, row = self.path / f"{name}.bin", replay.rows.shape[1] * 4
+    def _checkpoint(self, name: str) -> Checkpoint:
+        found = Checkpoint.parse(self.path / name, self._read(name))
+        if found.fingerprint != self.fingerprint:
+            raise StoreError(self.path / name, "belongs to another run")
+        return found
+
+    def _load(self, found: Checkpoint, state: Any, replays: Mapping[str, Replay]) -> Any:
+        path, wanted = self.path / found.state.file, named_arrays(state)
+        if found.replays.keys() != {f"{name}.bin" for name in replays}:
+            raise StoreError(self.path, f"holds the transitions of another method ({', '.join(found.replays)})")
+        content = read_bytes(path, sum(array.nbytes for array in wanted.values()) + HEADER)
+        if (len(content), hashlib.sha256(content).hexdigest()) != (found.state.size, found.state.sha256):
+            raise StoreError(path, "is truncated or was changed: its checksum differs")
         try:
-            with path.open("r+b" if path.exists() else "wb") as file:
-                file.truncate(saved * row)
-                file.seek(first * row)
-                file.write(replay.rows[places].tobytes())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreError(path, f"cannot be written ({error.strerror})") from None
-        self._saved_rows[name] = replay.added
+            loaded = filled(state, load_arrays(content), path)
+        except SafetensorError as error:
+            raise StoreError(path, f"cannot be read ({error})") from None
+        self._appended = {}
+        for name, mark in {**found.replays, **found.tables}.items():
+            self._appended[name] = Appended(self.path, mark.file)
+            self._appended[name].restore(mark)
+        for name, replay in replays.items():
+            mark, added = found.replays[f"{name}.bin"], found.added[f"{name}.bin"]
+            size = min(added, len(replay.rows)) * replay.rows.shape[1] * 4
+            if mark.size < size or size % 4:
+                raise StoreError(self.path / mark.file, f"holds fewer than {added:,} transitions")
+            with (self.path / mark.file).open("rb") as file:
+                file.seek(mark.size - size)
+                rows = np.frombuffer(file.read(size), np.float32).reshape(-1, replay.rows.shape[1])
+            replay.restore(rows, added)
+            self._added[name] = added
+        return loaded
 
-    def _load_replay(self, name: str, replay: Replay, count: int) -> None:
-        path, width = self.path / f"{name}.bin", replay.rows.shape[1]
-        size = path.stat().st_size if path.exists() else 0
-        if size < count * width * 4:
-            raise StoreError(path, f"holds {size // (width * 4)} of {count} transitions, is it truncated?")
-        stored = np.memmap(path, np.float32, "r", shape=(size // (width * 4), width)) if count else np.zeros((0, width))
-        first = max(0, count - len(replay.rows))
-        replay.rows[np.arange(first, count) % len(replay.rows)] = stored[first:count]
-        replay.added = self._saved_rows[name] = count
+    def _commit(self, state: Any, counts: Counts) -> None:
+        for file in self._appended.values():
+            file.sync()
+        content = save_arrays(named_arrays(state))
+        digest = hashlib.sha256(content).hexdigest()
+        mark = Mark(f"state-{counts.step}-{digest[:12]}.safetensors", len(content), digest)
+        write_atomically(self.path / mark.file, content)
+        marks = {name: file.mark() for name, file in self._appended.items()}
+        tables = {name: marks.pop(name) for name in TABLES if name in marks}
+        counted = {f"{name}.bin": count for name, count in self._added.items()}
+        found = Checkpoint(self.fingerprint, counts, mark, marks, counted, tables)
+        kept = set(found.files)
+        if self.current is not None:
+            self._write(CHECKPOINTS[1], self.current.as_json())
+            kept |= self.current.files
+        self._write(CHECKPOINTS[0], found.as_json())
+        if self.current is None:
+            remove(self.path / CHECKPOINTS[1])
+        self.current = found
+        self._tidy(kept)
 
-    def _make(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(self.path, f"cannot be made ({error.strerror})") from None
+    def _tidy(self, kept: set[str]) -> None:
+        """Remove files of older checkpoints, and what a crash left half written."""
+        for path in sorted(self.path.iterdir()):
+            if path.name not in kept and (OURS.fullmatch(path.name) or path.name.endswith(".partial")):
+                remove(path)
 
-    def _write(self, name: str, data: Mapping[str, Any]) -> None:
-        self._make()
-        write_atomically(self.path / name, json.dumps(data, indent=1).encode())
-
-    def _read(self, name: str) -> dict[str, Any]:
-        path = self.path / name
-        try:
-            return json.loads(path.read_text())
-        except OSError as error:
-            raise StoreError(path, f"cannot be read ({error.strerror}): is this a run folder?") from None
-        except ValueError as error:
-            raise StoreError(path, f"is not JSON, is it truncated? ({error})") from None
+    def _file(self, name: str) -> Appended:
+        return self._appended.setdefault(name, Appended(self.path, name))

@@ -1,4 +1,4 @@
-"""Suites: a grid of runs, started, watched, and gone on with."""
+"""Suites: a grid of runs, started, watched, and resumed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from cvflows.files import exists
+from cvflows.runs.config import RunConfig
 from cvflows.runs.grid import Grid, Job, jobs_of
 from cvflows.runs.launch import Ended
 from cvflows.runs.mirror import Mirror
@@ -73,7 +75,8 @@ class Suite:
                 return
             looked = time.monotonic()
             for job in left:
-                if self.statuses[job.name].state in ("waiting", "running", "cut off"):
+                state = self.statuses[job.name].state
+                if state in ("waiting", "running") or (state == "cut off" and RunFolder(job.folder).is_locked()):
                     self.statuses[job.name] = self._look(job)
             if tick is not None:
                 tick(self)
@@ -97,12 +100,12 @@ class Suite:
         named = job.folder, config["task"], config["method"], config["seed"]
         if (problem := self.failures.get(job.name)) is not None:
             return Status(*named, "failed", 0, config["steps"], problem=problem)
-        if not (job.folder / "config.json").exists():
+        if not exists(job.folder / "config.json"):
             return Status(*named, "waiting", 0, config["steps"])
         status = read_status(job.folder)
         if status.state == "unreadable":
             return replace(status, task=config["task"], method=config["method"], seed=config["seed"])
-        if RunFolder(job.folder).config().fingerprint != config["fingerprint"]:
+        if RunFolder(job.folder).config().plan != RunConfig.from_json(config):
             problem = f"{job.folder} holds a run with other settings: choose another folder"
             self.failures[job.name] = problem
             return Status(*named, "failed", 0, config["steps"], math.nan, math.nan, problem)

@@ -15,11 +15,13 @@ from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.replay import Replay
 from cvflows.envs.reading import observed, rewarded
+from cvflows.errors import StoreError
 from cvflows.maps.base import ActionMap
 from cvflows.runs.acting import LearningError, TaskGuard, episode_seed, make_problem, play
 from cvflows.runs.board import Board, TensorBoard
-from cvflows.runs.config import RunConfig, method_of
-from cvflows.runs.store import RunFolder
+from cvflows.runs.checkpoint import Counts
+from cvflows.runs.config import RunConfig, method_of, with_inputs
+from cvflows.runs.store import TABLES, RunFolder, csv_lines, parse_csv
 from cvflows.runs.tally import Episode, summarise
 from cvflows.tasks.base import Task
 
@@ -34,7 +36,8 @@ class Trainer:
     """A run in progress: a learner, its environments, its data, and the counts that say where it stands.
 
     What happens depends on the config alone. At a checkpoint every environment begins a new episode, so that a run
-    that goes on from there repeats what the first one did. With `look_only`, nothing is written to `folder`.
+    that is resumed there repeats what the first one did. `folder` is locked until `close`; with `look_only` it must
+    hold a checkpoint, and is neither locked nor changed.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class Trainer:
         look_only: bool = False,
         boards: Sequence[Board] = (),
     ) -> None:
-        self.task, self.config, self.method, self.folder = task, config, method_of(config), folder
+        config = with_inputs(config, task.constraint, map_)
+        self.task, self.config, self.method = task, config, method_of(config)
+        self.folder = None if look_only else folder
         self.make_env = make_env or task.make_env
         self.guard = TaskGuard(task)
         self._told = PREFERENCES if self.method.tries > 1 else 0
@@ -60,21 +65,31 @@ class Trainer:
             self.rejections = Rejections(task.observation_dim, self.replays["rejected"])
         self.rng = np.random.default_rng([config.seed, 7])
         self.exploration = Exploration(config.num_envs, self.learner.noise_dim, config.hyper.noise_correlation)
-        self.step = self.due = self.started = self.saved = 0
+        self.step = self.due = self.started = self.saved = self.looked = 0
         self.episodes: list[Episode] = []
         self.evaluations: list[dict[str, float]] = []
         self.losses: dict[str, float] = {}
-        self.seconds = 0.0
+        self.tables: dict[str, list[str]] = {name: [] for name in TABLES}
         self.envs: list[Any] = []
-        if folder is not None and folder.has_checkpoint():
-            self._restore(folder, cut=not look_only)
-        elif folder is not None and not look_only:
-            folder.clear()
-        if look_only:
-            self.folder = None
+        self._newest: dict[str, Any] = {}
+        self._clock = time.perf_counter()
+        if folder is not None and look_only:
+            folder.check(config)
+            self._restore(folder, cut=False)
+        elif folder is not None:
+            self._open(folder)
         self.boards = list(boards)
         if self.folder is not None:
             self.boards.append(TensorBoard(self.folder.path / "tensorboard", self.step))
+
+    def _open(self, folder: RunFolder) -> None:
+        """Lock the folder, make sure that it is this run's, then remove what follows its checkpoint."""
+        with folder.opening():
+            folder.check(self.config)
+            if folder.has_checkpoint():
+                self._restore(folder, cut=True)
+            else:
+                folder.clear()
 
     def run(self, until: int | None = None, tick: Callable[[Trainer], None] | None = None) -> None:
         """Train until that many steps are done, `config.steps` by default."""
@@ -82,24 +97,23 @@ class Trainer:
         if not self.envs and self.step < until:
             self.envs = [self.make_env() for _ in range(self.config.num_envs)]
             self._restart()
-        began, at = time.perf_counter(), self.step
+        self._clock = time.perf_counter()
         while self.step < until:
             self._advance()
             if tick is not None:
                 tick(self)
-        taken = time.perf_counter() - began
-        self.seconds += taken
         if self.folder is not None and self.step > self.saved:
             self._save()
-            self.folder.append("timing.csv", [{"step": self.step, "from": at, "seconds": round(taken, 3)}])
 
     def close(self) -> None:
-        """Close the environments and the event files."""
+        """Close the environments and the event files, and let others write to the folder."""
         for env in self.envs:
             env.close()
         self.envs = []
         for board in self.boards:
             board.close()
+        if self.folder is not None:
+            self.folder.lock.release()
 
     def evaluate(self, episodes: int | None = None, *, tick: Callable[[int], None] | None = None) -> dict[str, float]:
         """Figures of episodes without exploring."""
@@ -163,10 +177,6 @@ class Trainer:
         self.observations = after
         self._count_updates(ended)
         self._end(ended)
-        if self._crossed(self.config.evaluate_every):
-            self.evaluations.append(self.evaluate())
-            self._write("evaluations.csv", self.evaluations[-1:])
-            self._log("evaluation", self.evaluations[-1])
 
     def _batches(self, count: int) -> np.ndarray:
         """Batches of stored rows; a share of them rejected actions, where the method keeps any."""
@@ -190,7 +200,7 @@ class Trainer:
         self.due += steps * self.config.hyper.updates_per_step
 
     def _end(self, ended: list[int]) -> None:
-        """Close episodes and begin new ones; a checkpoint that is due breaks off the others."""
+        """Close episodes, evaluate, begin new ones; a checkpoint that is due breaks off the others."""
         closed = [self.now[index] for index in ended]
         save = self.folder is not None and bool(ended) and self.step - self.saved >= self.config.checkpoint_every
         if save:
@@ -204,6 +214,10 @@ class Trainer:
         self._write("metrics.csv", [asdict(episode) for episode in closed])
         if closed:
             self._log("training", summarise(closed))
+        if self._crossed(self.config.evaluate_every):  # before a checkpoint of the same step, which covers it
+            self.evaluations.append(self.evaluate())
+            self._write("evaluations.csv", self.evaluations[-1:])
+            self._log("evaluation", self.evaluations[-1])
         if save:
             self._save()
             self._restart()
@@ -217,42 +231,65 @@ class Trainer:
         rest = self.config.hyper.train_every is None
         while self.due >= every or (rest and self.due):
             size = every if self.due >= every else 1
-            losses = self.learner.update(self._batches(size), self.rng)
+            self._newest = self.learner.update(self._batches(size), self.rng)
             self.due -= size
-            if self._crossed(LOOK_EVERY):
-                self._look(losses)
+            if self.step // LOOK_EVERY > self.looked // LOOK_EVERY:
+                self._look(self._newest)
 
     def _look(self, losses: dict[str, Any]) -> None:
-        self.losses = {name: float(value) for name, value in losses.items()}
-        wrong = [name for name, value in self.losses.items() if not np.isfinite(value)]
-        if wrong:
-            raise LearningError(f"{', '.join(wrong)} became NaN or infinite at step {self.step}: learn more slowly")
+        self.looked = self.step
+        self.losses = self._finite(losses)
         self._write("losses.csv", [{"step": self.step, **self.losses}])
         self._log("losses", self.losses)
+
+    def _finite(self, losses: dict[str, Any]) -> dict[str, float]:
+        found = {name: float(value) for name, value in losses.items()}
+        wrong = [name for name, value in found.items() if not np.isfinite(value)]
+        if wrong:
+            raise LearningError(f"{', '.join(wrong)} became NaN or infinite at step {self.step}: learn more slowly")
+        return found
 
     def _log(self, group: str, figures: dict[str, float]) -> None:
         for board in self.boards:
             board.log(group, self.step, figures)
 
     def _write(self, table: str, rows: list[Any]) -> None:
-        if self.folder is not None:
-            self.folder.append(table, rows)
+        lines = csv_lines(rows, heading=not self.tables[table])
+        if lines:
+            self.tables[table].append(lines)
+            if self.folder is not None:
+                self.folder.append(table, lines)
 
     def _save(self) -> None:
         assert self.folder is not None
+        self._finite(self._newest)  # a checkpoint of a broken learner would be of no use
+        seconds, self._clock = time.perf_counter() - self._clock, time.perf_counter()
+        self._write("timing.csv", [{"step": self.step, "from": self.saved, "seconds": round(seconds, 3)}])
+        self.folder.save(self.learner.state, self.replays, self._counts())
         self.saved = self.step
-        self.save_to(self.folder)
 
     def save_to(self, folder: RunFolder) -> None:
-        """Write a checkpoint into any folder."""
-        counts = {name: getattr(self, name) for name in ("step", "due", "started")}
-        folder.save(self.learner.state, self.replays, {**counts, "rng": self.rng.bit_generator.state})
+        """Write everything into any folder, at once."""
+        self._finite(self._newest)
+        tables = {name: "".join(parts) for name, parts in self.tables.items()}
+        folder.save_whole(self.learner.state, self.replays, self._counts(), tables)
+
+    def _counts(self) -> Counts:
+        return Counts(self.step, self.due, self.started, self.looked, dict(self.rng.bit_generator.state))
 
     def _restore(self, folder: RunFolder, cut: bool) -> None:
-        self.learner.state, record = folder.load(self.learner.state, self.replays, cut=cut)
-        self.step, self.due, self.started = (record[name] for name in ("step", "due", "started"))
-        self.saved, self.rng.bit_generator.state = self.step, record["rng"]
-        self.episodes = [Episode.parse(row) for row in folder.table("metrics.csv")]
-        self.evaluations = [
-            {name: float(value) for name, value in row.items()} for row in folder.table("evaluations.csv")
-        ]
+        self.learner.state = folder.load(self.learner.state, self.replays, cut=cut)
+        assert folder.current is not None
+        counts = folder.current.counts
+        self.step, self.due, self.started, self.looked = counts.step, counts.due, counts.started, counts.looked
+        self.saved = self.step
+        try:
+            self.rng.bit_generator.state = counts.rng
+            texts = {name: folder.text(name, tail=False) for name in TABLES}
+            self.tables = {name: [text] if text else [] for name, text in texts.items()}
+            self.episodes = [Episode.parse(row) for row in parse_csv(texts["metrics.csv"])]
+            self.evaluations = [
+                {name: float(value) for name, value in row.items()} for row in parse_csv(texts["evaluations.csv"])
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(folder.path, f"holds tables or counts of another kind ({error})") from None

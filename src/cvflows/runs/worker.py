@@ -18,7 +18,7 @@ from typing import Any
 from cvflows.agents.methods import method
 from cvflows.errors import CVFlowsError
 from cvflows.maps.fit import FitConfig
-from cvflows.runs.agent import fit_for
+from cvflows.runs.agent import PREPARING, fit_for
 from cvflows.runs.config import RunConfig, method_of
 from cvflows.runs.fitting import save_report
 from cvflows.runs.grid import map_folder
@@ -59,7 +59,7 @@ def prepare(name: str, form: str, methods: list[str], folder: Path) -> None:
     for chosen in map(method, methods):
         target = map_folder(folder, chosen)
         if not target.exists():
-            report = fit_for(chosen, task, FitConfig(seed=0, check_every=250))
+            report = fit_for(chosen, task, FitConfig(seed=PREPARING, check_every=250))
             whole = target.with_name(f"{target.name}.{os.getpid()}")  # a map is there, or it is not
             save_report(report, whole)
             try:
@@ -75,7 +75,7 @@ def shared_task(name: str, form: str, folder: Path, *, learn: bool = False) -> T
         return task
     constraint = shared.constraint()
     if constraint is None and learn:
-        constraint = task.learn(form).task.constraint
+        constraint = task.learn(form, seed=PREPARING).task.constraint
         shared.keep_constraint(constraint)
     if constraint is None:
         raise CVFlowsError(f"{folder / 'constraint.json'} is missing: the constraint of {name} could not be learned")
@@ -84,24 +84,23 @@ def shared_task(name: str, form: str, folder: Path, *, learn: bool = False) -> T
 
 def run(config: RunConfig, folder: Path, shared: Path, push: Callable[[], None]) -> None:
     """Begin a run, or go on with it, to its end; `push` is called when it was saved."""
-    task, held = shared_task(config.task, config.form, shared), RunFolder(folder)
-    with held.locked(LOCK_SECONDS):
-        if held.has_checkpoint():
-            trainer = resume(folder)
-        else:
-            chosen = method_of(config)
-            source = map_folder(shared, chosen) if chosen.decoder == "map" else None
-            trainer = begin(task, config, folder, map_folder=source)
-        pushed = trainer.saved
+    held = RunFolder(folder)
+    if held.has_checkpoint():
+        trainer = resume(folder, patience=LOCK_SECONDS)
+    else:
+        task, chosen = shared_task(config.task, config.form, shared), method_of(config)
+        source = map_folder(shared, chosen) if chosen.decoder == "map" else None
+        trainer = begin(task, config, folder, map_folder=source, patience=LOCK_SECONDS)
+    pushed = trainer.saved
 
-        def tick(trainer: Trainer) -> None:
-            nonlocal pushed
-            if trainer.saved > pushed:
-                pushed = trainer.saved
-                push()
+    def tick(trainer: Trainer) -> None:
+        nonlocal pushed
+        if trainer.saved > pushed:
+            pushed = trainer.saved
+            push()
 
-        complete(trainer, tick)
-        push()
+    complete(trainer, tick)
+    push()
 
 
 if __name__ == "__main__":

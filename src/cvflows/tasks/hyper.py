@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cvflows.errors import look_up
+from cvflows.errors import ArgumentError, dimension, look_up, within
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,38 @@ class Hyper:
     target_entropy: float | None = None
     frank_wolfe_rate: float = 0.01
 
+    def __post_init__(self) -> None:
+        dimension("steps", self.steps, most=2**31 - 1)
+        within("discount", self.discount, 0, 1)
+        within("tau", self.tau, 0, 1, above=True)
+        within("learning_rate", self.learning_rate, 0, 10, above=True)
+        within("rate_left", self.rate_left, 0, 1)
+        if not isinstance(self.hidden, tuple) or not 0 < len(self.hidden) <= 16:
+            raise ArgumentError("hidden", "the widths of 1 to 16 layers, as (256, 256)", self.hidden)
+        for width in self.hidden:
+            dimension("hidden", width, most=2**14)
+        dimension("batch", self.batch, most=2**20)
+        dimension("buffer", self.buffer, most=10**9)
+        dimension("learning_starts", self.learning_starts, least=0, most=2**31 - 1)
+        if self.train_every is not None:
+            dimension("train_every", self.train_every, most=10**4)
+        dimension("updates_per_step", self.updates_per_step, most=1000)
+        if not isinstance(self.standardise, (bool, int)) or self.standardise not in (0, 1):
+            raise ArgumentError("standardise", "0 or 1", self.standardise)
+        within("noise", self.noise, 0, 100)
+        within("noise_correlation", self.noise_correlation, 0, 1)
+        within("reward_scale", self.reward_scale, 0, 1e9, above=True)
+        if self.target_entropy is not None:
+            within("target_entropy", self.target_entropy, -1e6, 1e6)
+        within("frank_wolfe_rate", self.frank_wolfe_rate, 0, 1)
+
 
 _TD3 = Hyper(learning_rate=1e-3, hidden=(400, 300), batch=100, train_every=None)
 _REACHER = replace(_TD3, steps=300_000, discount=0.98, buffer=200_000, frank_wolfe_rate=0.05)
 _WORLD = Hyper(
     steps=100_000, learning_rate=1e-4, hidden=(64, 64), buffer=100_000, learning_starts=256, frank_wolfe_rate=0.05
 )
+_CUSTOM = Hyper(learning_starts=1000)  # budgets of people's own environments are smaller than the benchmark's
 HYPER: dict[str, dict[str, Hyper]] = {
     "Reacher": {
         "sac": replace(_REACHER, tau=0.02, learning_rate=7.3e-4, batch=256, buffer=300_000, train_every=8),
@@ -56,7 +82,15 @@ HYPER: dict[str, dict[str, Hyper]] = {
     "Hopper": {"sac": Hyper(), "td3": replace(_TD3, learning_rate=3e-4, batch=256, train_every=1)},
     "MuJoCo": {"sac": Hyper(), "td3": _TD3},
     "world": {"sac": _WORLD, "td3": _WORLD},
+    "custom": {"sac": _CUSTOM, "td3": replace(_CUSTOM, learning_rate=1e-3)},
 }
+
+
+def scaled_to(numbers: Hyper, family: str, steps: int) -> Hyper:
+    """`numbers` for a run of `steps`: on environments of people's own, at most a tenth of it is random steps."""
+    if family != "custom":
+        return numbers
+    return replace(numbers, learning_starts=min(numbers.learning_starts, max(steps // 10, 1)))
 
 
 def hyper(family: str, rule: str) -> Hyper:

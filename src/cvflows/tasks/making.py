@@ -78,6 +78,7 @@ def from_env(
         "words": "given",
         "formula": str(limits or constraint),
         "on_empty": on_empty,
+        "family": "custom",
     }
     made.close()
     if limits is not None:

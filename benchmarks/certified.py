@@ -1,0 +1,78 @@
+"""Random sets against what maps promise: a certified map is feasible, judged in float64, or does not call itself so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.random_sets import random_set
+
+SEEDS = (11, 12, 13)
+LATENTS = 20_000
+NEAR = 1e-3
+"""How exactly an action's latent must give the action back."""
+
+
+def certified(first: int, last: int, largest: int = 8) -> dict[str, Any]:
+    """The maps that `auto` makes for random sets with seeds in [first, last): how many are certified, what is wrong."""
+    found, wrong = 0, []
+    for seed in range(first, last):
+        own, problem = check(seed, largest)
+        found += own
+        wrong += [problem] if problem else []
+        jax.clear_caches()  # compiled code of hundreds of maps would fill the memory
+    return {"sets": last - first, "certified": found, "wrong": wrong}
+
+
+def check(seed: int, largest: int) -> tuple[bool, str | None]:
+    """Whether the map of a random set is certified, and what it promises without keeping it."""
+    from cvflows.constraints.base import TOLERANCE
+    from cvflows.maps.certify import has_inside, try_latents
+    from cvflows.maps.kinds import make_map
+
+    drawn = random_set(seed, largest)
+    constraint, name = drawn.constraint, f"{drawn.words} (seed {seed})"
+    map_ = make_map("auto", constraint, drawn.contexts, splines=False)
+    if not map_.certified:
+        return False, None
+    for own in SEEDS:
+        x, latents, actions, log_dets = try_latents(map_, drawn.contexts, seed=own)
+        assert latents.shape[0] * latents.shape[1] * len(SEEDS) >= LATENTS
+        bad, lost = _largest_rows(constraint, x, actions) > TOLERANCE, ~np.isfinite(np.asarray(log_dets))
+        if bad.any() or lost.any():
+            inside = has_inside(constraint, x)
+            if bad[inside].any():
+                return True, f"{name}: {bad[inside].sum()} infeasible"
+            if lost[inside].any():
+                return True, f"{name}: log-determinant not finite"
+    back, _ = _pull(map_, actions, x)
+    away = np.abs(np.asarray(_push(map_, back, x)[0]) - np.asarray(actions)).max(axis=(1, 2))
+    far = ~(away < NEAR)
+    if far.any() and far[has_inside(constraint, x)].any():
+        return True, f"{name}: no round trip"
+    return True, None
+
+
+def _largest_rows(constraint: Any, x: Any, actions: Any) -> np.ndarray:
+    """The largest row in float64, by another road than the library's own."""
+    from cvflows.constraints.base import all_rows
+    from cvflows.constraints.precision import double_precision
+
+    with double_precision():
+        wide = jnp.asarray(np.asarray(x, float)), jnp.asarray(np.asarray(actions, float))
+        rows = jax.vmap(lambda x, some: jax.vmap(lambda a: all_rows(constraint, x, a))(some))(*wide)
+        return np.asarray(rows).max(axis=-1)
+
+
+@eqx.filter_jit
+def _pull(map_: Any, actions: Any, x: Any) -> Any:
+    return jax.vmap(lambda some, x: jax.vmap(lambda a: map_.inverse(a, x))(some))(actions, x)
+
+
+@eqx.filter_jit
+def _push(map_: Any, latents: Any, x: Any) -> Any:
+    return jax.vmap(lambda some, x: jax.vmap(lambda z: map_.forward(z, x))(some))(latents, x)
