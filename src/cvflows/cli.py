@@ -13,7 +13,7 @@ from typing import Any
 
 import tyro
 
-from cvflows.commands.catalogue import draw, methods, tasks
+from cvflows.commands.catalogue import draw, methods, settings, tasks
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
 from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
@@ -21,6 +21,7 @@ from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
 COMMANDS: dict[str, Callable[..., Any]] = {
     "tasks": tasks,
     "methods": methods,
+    "settings": settings,
     "draw": draw,
     "fit": fit,
     "train": train,

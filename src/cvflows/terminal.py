@@ -58,7 +58,7 @@ def train_progress(title: str, steps: int) -> Iterator[Any]:
                 return
             recent = trainer.episodes[-20:]
             figures = f"{(trainer.step - last['step']) / passed:,.0f} steps/s"
-            if trainer.step < (starts := trainer.config.hyper.learning_starts):
+            if trainer.step < (starts := trainer.config.random_steps):
                 figures += f"  random until {starts:,}"
             last.update(time=last["time"] + passed, step=trainer.step)
             if recent:
@@ -151,10 +151,20 @@ def print_tasks(rows: list[dict[str, Any]]) -> None:
 def print_methods(rows: list[dict[str, Any]]) -> None:
     """The catalogue of methods."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
-    for heading in ("method", "rule", "decoder", "critic sees", "in a line"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("method", "algorithm", "in a line"):
+        table.add_column(heading, overflow="fold", no_wrap=heading != "in a line")
     for row in rows:
-        table.add_row(f"[bold]{row['name']}[/bold]", row["rule"], row["decoder"], row["critic_sees"], row["words"])
+        table.add_row(f"[bold]{row['method']}[/bold]", row["algorithm"], row["description"])
+    Console().print(table)
+
+
+def print_settings(name: str, rows: list[dict[str, Any]]) -> None:
+    """The settings of a method."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for heading in (f"{name}", "value", "takes", "what it is"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == name)
+    for row in rows:
+        table.add_row(f"[bold]{row['name']}[/bold]", row["value"], row["allowed"], row["description"])
     Console().print(table)
 
 

@@ -121,6 +121,11 @@ class Algorithm(abc.ABC):
     def experience(self) -> Any:
         """An empty `Experience` of the kind this algorithm learns from."""
 
+    @classmethod
+    def scaled_to(cls, settings: Any, steps: int) -> Any:
+        """Settings for a short run on somebody's own environment."""
+        return settings
+
     def prepare(self, state: State, observations: np.ndarray) -> State:
         """The state as learning begins, given the observations (n, o) so far."""
         return state

@@ -58,10 +58,13 @@ class Method:
         if preset not in PRESETS:
             raise UnknownNameError("preset", preset, PRESETS)
         found = self.algorithm.Config().changed(self.algorithm.presets.find(preset, task, family))
-        found = found.changed(self.settings).changed(changes)
-        if not self.needs_map and "entropy" in changes:
+        return self.check_changes(changes, found.changed(self.settings))
+
+    def check_changes(self, changes: Mapping[str, Any], settings: Settings) -> Settings:
+        """`settings` with `changes`; refuses what would do nothing."""
+        if not self.needs_map and changes.get("entropy") is not None:
             raise ArgumentError("entropy", f"nothing: {self.name} has no map", repr(changes["entropy"]))
-        return found
+        return settings.changed(changes)
 
 
 _PRE = "projected outside of learning; the critic sees what was asked for"

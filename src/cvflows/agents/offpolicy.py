@@ -78,6 +78,11 @@ class OffPolicy(Algorithm):
     def update(self, state: State, frozen: list[Array], batch: Batch, noise: Noise) -> tuple[State, Metrics]:
         """One step of everything on a batch; `noise` is standard normal."""
 
+    @classmethod
+    def scaled_to(cls, settings: Any, steps: int) -> Any:
+        """At most a tenth of the steps are random."""
+        return settings.changed({"learning_starts": min(settings.learning_starts, max(steps // 10, 1))})
+
     def learn(self, state: State, frozen: list[Array], data: Any, draws: Any) -> tuple[State, Metrics]:
         """An update for every batch of `data` (count, batch, width)."""
         size = self.decoder.problem.observation_dim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -52,16 +53,63 @@ def methods(json: bool = False) -> None:
     Args:
         json: Print one JSON object instead of a table.
     """
-    from dataclasses import asdict
-
     from cvflows.agents.methods import METHODS
 
-    rows = [asdict(method) for method in METHODS.values()]
+    rows = [
+        {
+            "method": method.name,
+            "algorithm": method.algorithm.__name__,
+            "decoder": method.decoder.__name__,
+            "description": method.description,
+            "settings": dict(method.settings),
+            "map": method.map if method.needs_map else None,
+        }
+        for method in METHODS.values()
+    ]
     if json:
         return print_json({"methods": rows})
     from cvflows.terminal import print_methods
 
     print_methods(rows)
+    return None
+
+
+def settings(
+    method: tyro.conf.Positional[str],
+    task: str | None = None,
+    preset: Literal["tuned", "paper"] = "tuned",
+    json: bool = False,
+) -> None:
+    """List the settings of a method, as `--set` takes them, with their values on a task.
+
+    Args:
+        method: Name of the method, as `cvflows methods` lists it.
+        task: Name of the task whose values are shown; without it, the defaults.
+        preset: Settings measured to work here, or the paper's.
+        json: Print one JSON object instead of a table.
+    """
+    from cvflows.agents.methods import method as find_method
+    from cvflows.agents.settings import as_text
+    from cvflows.tasks.catalogue import task as find_task
+
+    found, place = find_method(method), None if task is None else find_task(task)
+    names = ("", "") if place is None else (place.name, place.family)
+    chosen = found.configure({}, preset, *names)
+    rows = [
+        {
+            "name": one.name,
+            "value": as_text(getattr(chosen, one.name)),
+            "default": as_text(one.default),
+            "allowed": one.allowed,
+            "description": one.description,
+        }
+        for one in chosen.described()
+    ]
+    if json:
+        return print_json({"method": found.name, "task": task, "preset": preset, "settings": rows})
+    from cvflows.terminal import print_settings
+
+    print_settings(found.name, rows)
     return None
 
 

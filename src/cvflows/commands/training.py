@@ -77,7 +77,7 @@ def train(
     form: Literal["paper", "drift", "stopping"] = "stopping",
     entropy: Literal["prior", "plain", "exact"] | None = None,
     preset: Literal["tuned", "paper"] = "tuned",
-    num_envs: int = 1,
+    num_envs: int | None = None,
     checkpoint_every: int = 10_000,
     evaluate_every: int = 5_000,
     evaluation_episodes: int = 5,
@@ -99,7 +99,7 @@ def train(
         kind: Kind of map to fit, by default the method's own.
         form: Of a learned constraint: the paper's, with drift, or with stopping distance.
         entropy: What SAC takes for log π under a map: relative to the map's density, plain, or exact.
-        preset: Hyper-parameters measured to work here, or the paper's.
+        preset: Settings measured to work here, or the paper's.
         num_envs: Environments side by side.
         checkpoint_every: Steps after which, at the end of an episode, everything is saved.
         evaluate_every: Steps between evaluations.
@@ -107,7 +107,8 @@ def train(
         final_episodes: Episodes of the last evaluation.
         threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
-        set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
+        set: Change a setting of the algorithm, as in --set learning_rate=1e-3 (again for another); `cvflows settings
+            METHOD` lists them.
         wandb: Project of Weights & Biases to log to (extra `wandb`).
         json: Print one JSON object instead of a table.
     """
@@ -125,12 +126,11 @@ def train(
         method,
         steps=steps,
         preset=preset,
-        overrides=parse_overrides(set),
+        overrides={**({} if entropy is None else {"entropy": entropy}), **parse_overrides(set)},
         seed=seed,
-        num_envs=num_envs,
         map=kind,
         form=form,
-        entropy=entropy,
+        **({} if num_envs is None else {"num_envs": num_envs}),
         checkpoint_every=checkpoint_every,
         evaluate_every=evaluate_every,
         evaluation_episodes=evaluation_episodes,

@@ -39,7 +39,7 @@ def map_pictures(
 def _folder(record: Record) -> Path | None:
     """The shared map of a suite, which knows its figures, or the run's own."""
     chosen = method_of(record.config)
-    if chosen.decoder != "map":
+    if not chosen.needs_map:
         return None
     own, above = record.folder / "map", record.folder.resolve().parents
     shared = [map_folder(above[2] / SHARED / record.config.task, chosen)] if len(above) > 2 else []

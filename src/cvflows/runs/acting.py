@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cvflows.agents.base import Problem
-from cvflows.agents.decoding import Acted
+from cvflows.agents.base import Acted, Problem
 from cvflows.constraints.base import TOLERANCE
 from cvflows.constraints.guard import Guard, Verdict
 from cvflows.envs.reading import observed, rewarded
@@ -43,15 +42,13 @@ class Guarded(NamedTuple):
         episode.add(reward, verdict, asked)
 
 
-def make_problem(task: Task, told: int = 0) -> Problem:
-    """What a learner needs to know of a task, where observations are followed by some more numbers it is `told`."""
-    size = task.observation_dim
+def make_problem(task: Task) -> Problem:
+    """What a learner needs to know of a task."""
     if callable(task.reads):
-        read = task.reads
-        return Problem(size + told, task.constraint, lambda o: read(o[:, :size]) if told else read(o))
+        return Problem(task.observation_dim, task.constraint, task.reads)
     indices = np.array([index for index, _ in task.reads], int)
     factors = np.array([factor for _, factor in task.reads], np.float32)
-    return Problem(size + told, task.constraint, lambda o: o[:, indices] * factors[None])
+    return Problem(task.observation_dim, task.constraint, lambda o: o[:, indices] * factors[None])
 
 
 class TaskGuard:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cvflows.agents.methods import Entropy, Method
+from cvflows.agents.methods import Method
 from cvflows.constraints.numbers import real_numbers
 from cvflows.errors import ArgumentError, NothingLearnedWarning, dimension
 from cvflows.maps.base import ActionMap
@@ -40,8 +40,7 @@ class Agent:
     - `task`: a `Task` or the name of one.
     - `map_`: a fitted map, by default one of the kind `map`, or the method's own, is fitted now.
     - `form`: of the constraint that is learned where the task limits states.
-    - `entropy`: `prior`, `plain` or `exact`, what SAC takes for log π under a map.
-    - `preset`, `num_envs` and others: of `make_config`; further names override hyper-parameters.
+    - `preset`: `tuned` or `paper`; further names are settings of the method's algorithm, such as `learning_rate`.
     """
 
     def __init__(
@@ -53,13 +52,14 @@ class Agent:
         map_: ActionMap | None = None,
         map: str | None = None,
         form: str = "stopping",
-        entropy: Entropy | None = None,
         preset: str = "tuned",
-        num_envs: int = 1,
+        num_envs: int | None = None,
         **overrides: Any,
     ) -> None:
         found = find_task(task) if isinstance(task, str) else task
-        options: dict[str, Any] = {"seed": seed, "num_envs": num_envs, "map": map, "form": form, "entropy": entropy}
+        options: dict[str, Any] = {"seed": seed, "map": map, "form": form}
+        if num_envs is not None:
+            options["num_envs"] = num_envs
         config = make_config(found, method, preset=preset, overrides=overrides, **options)
         found = resolved(found, config)
         self._trainer = Trainer(found, config, map_ or fitted_map(found, config))
@@ -103,9 +103,7 @@ class Agent:
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
         batch = given if given.ndim == 2 else given[None]
-        shape = (len(batch), self._trainer.learner.noise_dim)
-        noise = None if deterministic else self._trainer.rng.standard_normal(shape, np.float32)
-        acted = self._trainer.decide(batch.astype(np.float32), noise)
+        acted = self._trainer.learner.decide(batch.astype(np.float32), stochastic=not deterministic)
         action = self._trainer.guard(batch, acted).executed
         return (action if given.ndim == 2 else action[0]), None
 
@@ -157,7 +155,7 @@ def resolved(task: Task, config: RunConfig) -> Task:
 def fitted_map(task: Task, config: RunConfig, fit_config: FitConfig | None = None, **options: Any) -> ActionMap | None:
     """A map fitted to the task, where the method has one: the same for every seed of a run."""
     method = method_of(config)
-    if method.decoder != "map":
+    if not method.needs_map:
         return None
     fit_config = fit_config or FitConfig(seed=PREPARING, check_every=250)
     return fit_for(method, task, fit_config, **options).fitted.map
@@ -175,6 +173,6 @@ def restored(config: RunConfig, run: RunFolder, task: Task | None) -> tuple[Task
     found = find_task(config.task) if task is None else task
     if (known := run.constraint()) is not None:
         found = found.with_constraint(known, None)
-    if method_of(config).decoder != "map":
+    if not method_of(config).needs_map:
         return found, None
     return found, load_map(run.path / "map", found.constraint)

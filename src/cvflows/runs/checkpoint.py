@@ -43,17 +43,21 @@ class Mark:
 
 @dataclass(frozen=True)
 class Counts:
-    """Where a run stands: steps, updates due, episodes started, the step losses were last looked at, the generator."""
+    """Where a run stands: steps, episodes started, the step losses were last looked at, what the experience counts,
+    and the generator of random numbers.
+    """
 
     step: int
-    due: int
     started: int
     looked: int
+    experience: dict[str, int]
     rng: dict[str, Any]
 
     def __post_init__(self) -> None:
-        for name in ("step", "due", "started", "looked"):
+        for name in ("step", "started", "looked"):
             dimension(name, getattr(self, name), least=0)
+        for name, value in self.experience.items():
+            dimension(name, value, least=0)
         if not isinstance(self.rng, dict):
             raise TypeError("`rng` is not the state of a generator")
 

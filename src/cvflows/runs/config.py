@@ -5,25 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from cvflows.agents.base import Settings
-from cvflows.agents.methods import ENTROPIES, Entropy, Method, method
+from cvflows.agents.methods import Method, method, with_map
+from cvflows.agents.settings import Settings, as_text
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.learned import FORMS
 from cvflows.constraints.spec import describe, is_same
 from cvflows.constraints.spec import fingerprint as rows_at_samples
-from cvflows.errors import ArgumentError, UnknownNameError, dimension, look_up, quoted
+from cvflows.errors import ArgumentError, dimension, look_up, quoted
 from cvflows.maps.base import ActionMap
 from cvflows.maps.kinds import KINDS
 from cvflows.maps.store import map_digest
 from cvflows.tasks.base import Task
-from cvflows.tasks.hyper import Hyper, scaled_to, tuned
 
 MOST_SEED = 2**32 - 1
-FEWEST = 30
-"""Observations that a mean and a spread are taken from."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,9 @@ class RunConfig:
 
     - `steps`: environment steps, over all `num_envs` environments.
     - `map`: kind of map instead of the method's own, where it has one; `form`: of a learned constraint.
-    - `entropy`: `prior`, `plain` or `exact` instead of the method's own (see `Method`).
     - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
     - `checkpoint_every` steps, at the next end of an episode, everything is saved.
+    - `settings`: of the method's algorithm; by default the method's own.
     - `inputs`: the constraint and the map, known once a run begins.
     """
 
@@ -69,12 +66,11 @@ class RunConfig:
     num_envs: int = 1
     map: str | None = None
     form: str = "stopping"
-    entropy: Entropy | None = None
     evaluate_every: int = 5_000
     evaluation_episodes: int = 5
     final_episodes: int = 100
     checkpoint_every: int = 10_000
-    hyper: Hyper = field(default_factory=Hyper)
+    settings: Settings | None = None
     inputs: Inputs | None = None
 
     def __post_init__(self) -> None:
@@ -94,17 +90,13 @@ class RunConfig:
         look_up("form", self.form, FORMS)
         if self.map is not None:
             look_up("map", self.map, KINDS)
-        if self.hyper.standardise and self.hyper.learning_starts < FEWEST:
-            raise ArgumentError("learning_starts", f"≥ {FEWEST} steps to standardise by", self.hyper.learning_starts)
-        method_of(self)
-
-    @property
-    def settings(self) -> Settings:
-        """The learner's share of the hyper-parameters."""
-        shared = {entry.name for entry in fields(Settings)} & {entry.name for entry in fields(Hyper)}
-        numbers = {name: getattr(self.hyper, name) for name in shared}
-        learning = max(self.steps - self.hyper.learning_starts, 1)
-        return Settings(**numbers, updates=min(learning * self.hyper.updates_per_step, 2**31 - 1))
+        found = method(self.method)
+        if self.settings is None:
+            object.__setattr__(self, "settings", found.configure({}))
+        if not isinstance(self.settings, found.algorithm.Config):
+            raise ArgumentError(
+                "settings", f"{found.algorithm.Config.__name__}, of {found.name}", quoted(self.settings)
+            )
 
     @property
     def plan(self) -> RunConfig:
@@ -113,22 +105,37 @@ class RunConfig:
 
     def as_json(self) -> dict[str, Any]:
         """JSON-ready, with its fingerprint."""
-        return {**asdict(self), "fingerprint": self.fingerprint}
+        return {**self._plain(), "fingerprint": self.fingerprint}
+
+    def _plain(self) -> dict[str, Any]:
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        inputs = None if self.inputs is None else asdict(self.inputs)
+        return {**values, "settings": self.chosen.as_json(), "inputs": inputs}
+
+    @property
+    def chosen(self) -> Settings:
+        """The settings of the algorithm."""
+        assert self.settings is not None
+        return self.settings
+
+    @property
+    def random_steps(self) -> int:
+        """Steps at the start that take random actions."""
+        return int(getattr(self.settings, "learning_starts", 0))
 
     @property
     def fingerprint(self) -> str:
         """Twelve letters that change with any setting."""
-        return fingerprint(asdict(self))
+        return fingerprint(self._plain())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
         """The config that `as_json` wrote."""
         values = {name: value for name, value in data.items() if name != "fingerprint"}
-        numbers = dict(values.pop("hyper"))
-        numbers["hidden"] = tuple(numbers["hidden"])
+        numbers = method(values["method"]).algorithm.Config(**values.pop("settings"))
         inputs = values.pop("inputs", None)
         known = None if inputs is None else Inputs.from_json(inputs)
-        return cls(**values, hyper=Hyper(**numbers), inputs=known)
+        return cls(**values, settings=numbers, inputs=known)
 
 
 def fingerprint(settings: Mapping[str, Any], letters: int = 12) -> str:
@@ -165,19 +172,19 @@ def make_config(
     nearest.
     """
     found = method(method_name)
-    if not isinstance(preset, str) or preset not in ("tuned", "paper"):
-        raise UnknownNameError("preset", preset, ("tuned", "paper"))
-    rule = "sac" if found.rule == "sac" else "td3"
-    numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
-    if steps:
-        numbers = scaled_to(numbers, task.family, steps)
-    numbers = override(numbers, overrides or {})
-    return RunConfig(task.name, found.name, numbers.steps if steps is None else steps, hyper=numbers, **options)
+    changes = dict(overrides or {})
+    numbers = found.configure({}, preset, task.name, task.family)
+    usual = found.algorithm.presets.steps.get(task.family, 1_000_000)
+    if steps and task.family == "custom":
+        numbers = found.algorithm.scaled_to(numbers, steps)
+    numbers = found.check_changes(changes, numbers)
+    options.setdefault("num_envs", found.algorithm.side_by_side)
+    return RunConfig(task.name, found.name, usual if steps is None else steps, settings=numbers, **options)
 
 
 def only_random(config: RunConfig, until: int) -> str | None:
     """A sentence that says so where training up to step `until` would only take random steps."""
-    starts = config.hyper.learning_starts
+    starts = config.random_steps
     if until > starts:
         return None
     return (
@@ -186,62 +193,31 @@ def only_random(config: RunConfig, until: int) -> str | None:
     )
 
 
-def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
-    """`numbers` with some replaced."""
-    known = [entry.name for entry in fields(Hyper)]
-    for name, value in changes.items():
-        if name not in known:
-            raise UnknownNameError("hyper-parameter", name, known)
-        if name == "hidden":
-            value = tuple(value) if isinstance(value, (tuple, list)) else value
-        elif value is not None and not isinstance(value, (int, float)):
-            raise ArgumentError(name, "a number", quoted(value))
-        numbers = replace(numbers, **{name: value})
-    return numbers
-
-
-def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """From ("learning_rate=1e-3", "hidden=64,64") to values."""
-    values: dict[str, Any] = {}
+def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
+    """From ("learning_rate=1e-3", "hidden=64,64") to values as text, which settings read."""
+    values = {}
     for pair in pairs:
-        name, _, text = pair.partition("=")
-        try:
-            numbers = [_number(part) for part in text.split(",")]
-        except ValueError:
-            raise ArgumentError("set", "name=number, as in learning_rate=1e-3", pair) from None
-        values[name] = tuple(numbers) if "," in text or name == "hidden" else numbers[0]
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise ArgumentError("set", "name=value, as in learning_rate=1e-3", pair)
+        values[name.strip()] = text
     return values
 
 
 def as_command(config: RunConfig, family: str) -> str:
     """The command that repeats a run on a task of the catalogue, whose family of environments is given."""
-    rule = "sac" if method(config.method).rule == "sac" else "td3"
-    usual = tuned(config.task, family, rule)
+    found = method(config.method)
+    usual = found.configure({}, "tuned", config.task, family)
     words = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
-    for entry in fields(RunConfig):
-        value = getattr(config, entry.name)
-        if entry.name not in ("task", "method", "steps", "seed", "hyper", "inputs") and value != entry.default:
-            words.append(f"--{'kind' if entry.name == 'map' else entry.name.replace('_', '-')} {value}")
-    for entry in fields(Hyper):
-        value = getattr(config.hyper, entry.name)
-        if entry.name != "steps" and value != getattr(usual, entry.name):
-            words.append(f"--set {entry.name}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
+    defaults = {entry.name: entry.default for entry in fields(RunConfig)} | {"num_envs": found.algorithm.side_by_side}
+    for name, default in defaults.items():
+        value = getattr(config, name)
+        if name not in ("task", "method", "steps", "seed", "settings", "inputs") and value != default:
+            words.append(f"--{'kind' if name == 'map' else name.replace('_', '-')} {value}")
+    words += [f"--set {name}={as_text(value)}" for name, value in config.chosen.differences(usual).items()]
     return " ".join(words)
 
 
-def _number(text: str) -> int | float | None:
-    if text.casefold() == "none":
-        return None
-    return int(text) if text.lstrip("-").isdigit() else float(text)
-
-
 def method_of(config: RunConfig) -> Method:
-    """The method a config names, with what it changes."""
-    found = method(config.method)
-    if config.map is not None:
-        found = replace(found, map=config.map)
-    if config.entropy is None:
-        return found
-    if not isinstance(config.entropy, str) or config.entropy not in ENTROPIES:
-        raise UnknownNameError("entropy", config.entropy, ENTROPIES)
-    return replace(found, entropy=config.entropy)
+    """The method a config names, with its kind of map."""
+    return with_map(method(config.method), config.map)

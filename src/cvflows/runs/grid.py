@@ -115,11 +115,11 @@ def jobs_of(grid: Grid, out: Path, mirror: str | None = None) -> list[Job]:
     first: dict[str, Job] = {}
     for config in grid.configs():
         chosen, limited = method_of(config), find_task(config.task).limits is not None
-        if chosen.decoder == "map" or limited:
+        if chosen.needs_map or limited:
             place = f"{SHARED}/{config.task}"
             data: dict[str, Any] = {"task": config.task, "form": config.form, "place": place, "methods": []}
             job = first.setdefault(config.task, Job("prepare", f"{config.task} shared", out / place, data))
-            if chosen.decoder == "map" and chosen.name not in job.data["methods"]:
+            if chosen.needs_map and chosen.name not in job.data["methods"]:
                 job.data["methods"].append(chosen.name)
     jobs = [*first.values(), *(_after(job, first) for job in runs)]
     for job in jobs:

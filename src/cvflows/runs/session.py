@@ -41,7 +41,7 @@ def begin(
         run.check(config)
         check_new(run)
         map_: ActionMap | None = None
-        mapped = method_of(config).decoder == "map"
+        mapped = method_of(config).needs_map
         if not (mapped and map_folder is not None):  # a map that is given brings its constraint
             task = resolved(task, config)
         if mapped:

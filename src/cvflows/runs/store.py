@@ -38,7 +38,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from cvflows.agents.replay import Replay
+from cvflows.agents.experience import Table
 from cvflows.errors import DamageWarning, StoreError
 from cvflows.files import (
     exists,
@@ -142,7 +142,7 @@ class RunFolder(Identity):
             raise StoreError(self.path / CHECKPOINTS[0], "is missing, though the run was complete")
         self._tidy(set())
 
-    def save(self, state: Any, replays: Mapping[str, Replay], counts: Counts) -> None:
+    def save(self, state: Any, replays: Mapping[str, Table], counts: Counts) -> None:
         """A checkpoint: arrays, the transitions that came since the last one, and the counts."""
         assert self.lock.held
         for name, replay in replays.items():
@@ -150,7 +150,7 @@ class RunFolder(Identity):
             self._added[name] = replay.added
         self._commit(state, counts)
 
-    def save_whole(self, state: Any, replays: Mapping[str, Replay], counts: Counts, tables: Mapping[str, str]) -> None:
+    def save_whole(self, state: Any, replays: Mapping[str, Table], counts: Counts, tables: Mapping[str, str]) -> None:
         """A checkpoint in files of its own: the folder holds the old one whole, then the new one."""
         assert self.lock.held
         try:
@@ -167,7 +167,7 @@ class RunFolder(Identity):
         self._added = {name: replay.added for name, replay in replays.items()}
         self._commit(state, counts)
 
-    def load(self, state: Any, replays: Mapping[str, Replay], *, cut: bool) -> Any:
+    def load(self, state: Any, replays: Mapping[str, Table], *, cut: bool) -> Any:
         """The saved state; fills `replays` and sets `current`; with `cut` removes what came after the checkpoint.
 
         Where the last checkpoint is damaged, it is the one before it, with a warning.
@@ -216,7 +216,7 @@ class RunFolder(Identity):
             raise StoreError(self.path / name, "belongs to another run")
         return found
 
-    def _load(self, found: Checkpoint, state: Any, replays: Mapping[str, Replay]) -> Any:
+    def _load(self, found: Checkpoint, state: Any, replays: Mapping[str, Table]) -> Any:
         path, wanted = self.path / found.state.file, named_arrays(state)
         if found.replays.keys() != {f"{name}.bin" for name in replays}:
             raise StoreError(self.path, f"holds the transitions of another method ({', '.join(found.replays)})")

@@ -89,7 +89,7 @@ def run(config: RunConfig, folder: Path, shared: Path, push: Callable[[], None])
         trainer = resume(folder, patience=LOCK_SECONDS)
     else:
         task, chosen = shared_task(config.task, config.form, shared), method_of(config)
-        source = map_folder(shared, chosen) if chosen.decoder == "map" else None
+        source = map_folder(shared, chosen) if chosen.needs_map else None
         trainer = begin(task, config, folder, map_folder=source, patience=LOCK_SECONDS)
     pushed = trainer.saved
 

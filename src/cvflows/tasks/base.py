@@ -12,7 +12,6 @@ import numpy as np
 from cvflows.constraints.contexts import ContextDistribution, Observed, Uniform
 from cvflows.constraints.ranges import Ranges
 from cvflows.errors import ArgumentError
-from cvflows.tasks.hyper import Hyper, hyper
 
 if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
     import gymnasium
@@ -40,7 +39,7 @@ class Task:
     **What it is called:** `name`, `environment`, `words`, `formula`; `in_paper` marks the paper's benchmark.
 
     **The environment:** `maker` is a Gymnasium id, "module:function", or a function, called with `settings` and a
-    render mode; `family` picks the hyper-parameters.
+    render mode; `family` picks the settings of algorithms.
 
     **What is allowed:** `allowed` is a constraint, or `SetSpec`s that make one; or `limits` are the states that must
     not be left: the constraint on actions is then learned, from random transitions, when it is first asked for.
@@ -92,10 +91,6 @@ class Task:
     def metric(self) -> str:
         """What counts as a violation: forbidden `actions`, or `episodes` that left the safe states."""
         return "actions" if self.limits is None else "episodes"
-
-    def hyper(self, rule: str) -> Hyper:
-        """The benchmark's hyper-parameters for an update rule, `sac` or `td3`."""
-        return hyper(self.family, rule)
 
     def context(self, observation: Any) -> np.ndarray:
         """The context of one observation or of a batch: shape (..., context_dim)."""
