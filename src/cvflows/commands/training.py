@@ -116,6 +116,7 @@ def train(
 
     found = find_task(task)
     _limit_threads(threads)
+    from cvflows.runs.agent import PREPARING
     from cvflows.runs.config import make_config, only_random, parse_overrides
     from cvflows.runs.session import begin, check_new
     from cvflows.runs.store import RunFolder
@@ -142,7 +143,7 @@ def train(
         print_warning(problem)
     signal: dict[str, Any] = {}
     if found.limits is not None and map is None:
-        found, signal = _learn_limits(found, form, seed)
+        found, signal = _learn_limits(found, form, PREPARING)
     with fit_progress(f"preparing {found.name}", 3000) as progress:
         trainer = begin(found, config, folder, map_folder=map, fit_tick=progress, wandb=wandb)
     _complete(trainer, json, signal)
