@@ -61,18 +61,18 @@ class PPOSettings(Settings):
 
 
 class Moments(NamedTuple):
-    """Running mean and variance, over `count` samples."""
+    """Running mean and variance of a `number` of samples."""
 
     mean: Array
     variance: Array
-    count: Array
+    number: Array
 
     def updated(self, samples: Array) -> Moments:
         """With more samples (n, …)."""
         n, mean, variance = samples.shape[0], jnp.mean(samples, axis=0), jnp.var(samples, axis=0)
-        total = self.count + n
+        total = self.number + n
         shift = mean - self.mean
-        spread = self.variance * self.count + variance * n + shift**2 * self.count * n / total
+        spread = self.variance * self.number + variance * n + shift**2 * self.number * n / total
         return Moments(self.mean + shift * n / total, spread / total, total)
 
 
@@ -163,7 +163,7 @@ class PPO(Algorithm):
         reward, state = self._rewards(state, data)
         observation, latent = (table.reshape(-1, table.shape[-1]) for table in (data.observation, data.latent))
         seen = state.seen.updated(observation)
-        state = self._normalised(state, seen, state.seen.count == 0)  # at first there is nothing to normalise by
+        state = self._normalised(state, seen, state.seen.number == 0)  # at first there is nothing to normalise by
         old = self.log_density(state.actor, observation, latent)
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from cvflows.agents.experience import Experience, Steps, Table
 
 
 class Trajectories(NamedTuple):
-    """Arrays (steps, environments, …) of a rollout; latents as they were drawn, before any clipping."""
+    """Arrays (steps, environments, …) of a rollout, of numpy or JAX; latents as they were drawn, not clipped."""
 
-    observation: np.ndarray
-    latent: np.ndarray
-    reward: np.ndarray
-    next_observation: np.ndarray
-    terminal: np.ndarray
-    ended: np.ndarray
+    observation: Any
+    latent: Any
+    reward: Any
+    next_observation: Any
+    terminal: Any
+    ended: Any
 
 
 class Rollout(Experience):

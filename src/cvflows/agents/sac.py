@@ -24,7 +24,7 @@ from jaxtyping import Array
 from cvflows.agents.base import Acted, Latents, Metrics, Observations, Presets, Scalars
 from cvflows.agents.networks import Ensemble, Perceptron
 from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
-from cvflows.agents.settings import setting
+from cvflows.agents.settings import Value, setting
 
 LOG_STD = (-20.0, 2.0)
 
@@ -52,9 +52,15 @@ class SACState(NamedTuple):
     """Of the last update of the actor: its loss, mean log π, mean value."""
 
 
-_REACHER = {"discount": 0.98, "buffer": 300_000, "tau": 0.02, "learning_rate": 7.3e-4, "train_every": 8}
-_WORLD = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
-_ARM = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
+_REACHER: dict[str, Value] = {
+    "discount": 0.98,
+    "buffer": 300_000,
+    "tau": 0.02,
+    "learning_rate": 7.3e-4,
+    "train_every": 8,
+}
+_WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
+_ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
 """A reward that is progress: looking far ahead only makes it harder to learn."""
 
 

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, Self
 
 from cvflows.errors import ArgumentError, UnknownNameError
@@ -99,8 +99,8 @@ def as_text(value: Value) -> str:
     return "none" if value is None else str(value).casefold() if isinstance(value, bool) else str(value)
 
 
-@lru_cache
-def _kinds(cls: type[Settings]) -> dict[str, tuple[Any, bool]]:
+@cache
+def _kinds(cls: Any) -> dict[str, tuple[Any, bool]]:
     """Of every field: the type of its values, and whether it may be None."""
     found = {}
     for name, hint in typing.get_type_hints(cls).items():
@@ -120,8 +120,12 @@ def _expected(cls: type[Settings], entry: dataclasses.Field[Any]) -> str:
     words = {int: "a whole number", float: "a number", bool: "true or false", tuple: "whole numbers as in 64,64"}
     choices = entry.metadata["choices"]
     text = " or ".join(choices) if choices else words[kind]
-    for sign, bound in entry.metadata["limits"].items():
-        text += f" {sign} {bound:g}"
+    limits = entry.metadata["limits"]
+    lowest, highest = limits.get("≥", limits.get(">")), limits.get("≤", limits.get("<"))
+    if lowest is not None and highest is not None:
+        text += f" in {'[' if '≥' in limits else '('}{lowest:g}, {highest:g}{']' if '≤' in limits else ')'}"
+    else:
+        text += "".join(f" {sign} {bound:g}" for sign, bound in limits.items())
     return f"{text}, or none" if optional else text
 
 

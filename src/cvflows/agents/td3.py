@@ -24,7 +24,7 @@ from jaxtyping import Array
 from cvflows.agents.base import Acted, Latents, Metrics, Observations, Presets
 from cvflows.agents.networks import Ensemble, Perceptron
 from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
-from cvflows.agents.settings import setting
+from cvflows.agents.settings import Value, setting
 from cvflows.constraints.oracle import maximise_actions
 
 NOISE_CLIP = 0.5
@@ -62,11 +62,11 @@ class TD3State(NamedTuple):
     """Of the last update of the actor."""
 
 
-_ROBOT = {"learning_rate": 1e-3, "hidden": (400, 300), "batch": 100, "train_every": None}
-_REACHER = {**_ROBOT, "discount": 0.98, "buffer": 200_000}
-_WORLD = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
-_ARM = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
-_CARRIED = {"reward_scale": 0.01, "noise": 0.3, "noise_correlation": 0.95}
+_ROBOT: dict[str, Value] = {"learning_rate": 1e-3, "hidden": (400, 300), "batch": 100, "train_every": None}
+_REACHER: dict[str, Value] = {**_ROBOT, "discount": 0.98, "buffer": 200_000}
+_WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
+_ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
+_CARRIED: dict[str, Value] = {"reward_scale": 0.01, "noise": 0.3, "noise_correlation": 0.95}
 PRESETS = Presets(
     steps={"Reacher": 300_000, "world": 100_000},
     paper={

@@ -27,7 +27,8 @@ from jaxtyping import Array, Float
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.errors import ArgumentError, look_up
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
-from cvflows.maps.rays import gauge, is_centred
+from cvflows.maps.inside import is_centred
+from cvflows.maps.rays import gauge
 
 KEEP = 4e-6
 """Share of the way to the boundary that is left free, so that rounding does not step out."""
