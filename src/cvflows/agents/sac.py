@@ -100,10 +100,10 @@ class SAC(OffPolicy):
     def init(self, seed: int) -> SACState:
         rng = np.random.default_rng(seed)
         actor, critics = self.actor.init(rng), self.critic.init(rng)
-        log_alpha, zero = jnp.zeros(()), jnp.zeros(())
+        log_alpha, last = jnp.zeros(()), (jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))  # each its own: they are donated
         optimisers = (self.adam.init(actor), self.adam.init(critics), self.adam.init(log_alpha))
         updates = jnp.zeros((), jnp.int32)
-        return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, updates, (zero, zero, zero))
+        return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, updates, last)
 
     def prepare(self, state: SACState, observations: np.ndarray) -> SACState:
         if not self.settings.standardise:

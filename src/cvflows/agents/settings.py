@@ -99,6 +99,10 @@ def as_text(value: Value) -> str:
     return "none" if value is None else str(value).casefold() if isinstance(value, bool) else str(value)
 
 
+def _kinds_of(cls: Any) -> dict[str, tuple[Any, bool]]:
+    return _kinds(cls)
+
+
 @cache
 def _kinds(cls: Any) -> dict[str, tuple[Any, bool]]:
     """Of every field: the type of its values, and whether it may be None."""
@@ -116,7 +120,7 @@ def _default(entry: dataclasses.Field[Any]) -> Value:
 
 def _expected(cls: type[Settings], entry: dataclasses.Field[Any]) -> str:
     """What a field takes, in words."""
-    kind, optional = _kinds(cls)[entry.name]
+    kind, optional = _kinds_of(cls)[entry.name]
     words = {int: "a whole number", float: "a number", bool: "true or false", tuple: "whole numbers as in 64,64"}
     choices = entry.metadata["choices"]
     text = " or ".join(choices) if choices else words[kind]
@@ -131,7 +135,7 @@ def _expected(cls: type[Settings], entry: dataclasses.Field[Any]) -> str:
 
 def _read(cls: type[Settings], entry: dataclasses.Field[Any], text: str) -> Value:
     """A value from text; what cannot be read stays text, and is refused by name."""
-    kind, optional = _kinds(cls)[entry.name]
+    kind, optional = _kinds_of(cls)[entry.name]
     plain = text.strip().casefold()
     if optional and plain == "none":
         return None
@@ -149,7 +153,7 @@ def _read(cls: type[Settings], entry: dataclasses.Field[Any], text: str) -> Valu
 
 def _checked(cls: type[Settings], entry: dataclasses.Field[Any], value: Any) -> Value:
     """The value as its field's type, or an error that names the field."""
-    kind, optional = _kinds(cls)[entry.name]
+    kind, optional = _kinds_of(cls)[entry.name]
     if value is None and optional:
         return None
     if kind is str:
