@@ -51,20 +51,20 @@ def bounding_box(
 
 
 def feasible_samples(constraint: AbstractConstraint, x: Contexts, key: PRNGKeyArray) -> FeasibleSamples:
-    """On the slab of an equality; else by rejection; else, when the set fills too little of its box, by chains."""
-    if isinstance(constraint, Union):
-        pieces = [feasible_samples(part, x if part.context_dim else x[:, :0], key) for part in constraint.parts]
-        if all(np.isfinite(piece.log_volume[piece.accepted.any(axis=1)]).all() for piece in pieces):
-            return _pooled(constraint, x, pieces, key)
-    slab = find_slab(constraint, x)
-    if slab is not None:
-        found = thin_samples(constraint, x, slab, key)
-        if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
-            return found
-    found = rejection_samples(constraint, x, key)
-    if np.median(found.accepted.sum(axis=1)) >= ENOUGH:
+    """As `direct_samples`; by Hamiltonian Monte Carlo when the set fills too little of the slab or box around it."""
+    found = direct_samples(constraint, x, key)
+    if isinstance(constraint, Union) or np.median(found.accepted.sum(axis=1)) >= ENOUGH:
         return found
     return hamiltonian_samples(constraint, x, key)
+
+
+def direct_samples(constraint: AbstractConstraint, x: Contexts, key: PRNGKeyArray) -> FeasibleSamples:
+    """On the slab of an equality where there is one, else in the box around the set: kept where feasible."""
+    if isinstance(constraint, Union):
+        pieces = [direct_samples(part, x if part.context_dim else x[:, :0], key) for part in constraint.parts]
+        return _pooled(constraint, x, pieces, key)
+    slab = find_slab(constraint, x)
+    return rejection_samples(constraint, x, key) if slab is None else thin_samples(constraint, x, slab, key)
 
 
 def _pooled(union: Union, x: Contexts, pieces: list[FeasibleSamples], key: PRNGKeyArray) -> FeasibleSamples:

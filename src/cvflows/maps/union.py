@@ -25,7 +25,7 @@ from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.constraints.outcome import Outcome
 from cvflows.constraints.project import is_iterative, project_columns
-from cvflows.constraints.sample import feasible_samples
+from cvflows.constraints.sample import direct_samples
 from cvflows.constraints.union import Union, own_context
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
 from cvflows.maps.inside import is_centre_inside
@@ -140,7 +140,7 @@ class UnionMap(ActionMap):
 
 def find_homes(constraint: Union, contexts: ContextDistribution) -> tuple[tuple[float, ...] | None, ...]:
     """Per part, a context in which it is not empty; None for those that are known to be so in every context."""
-    x = contexts.sample(jax.random.key(0), CONTEXTS)
+    x = contexts.sample(jax.random.key(0), CONTEXTS if contexts.size else 1)
     homes: list[tuple[float, ...] | None] = []
     for part in constraint.parts:
         own = x if part.context_dim else x[:, :0]
@@ -158,12 +158,12 @@ def volumes_and_overlap(
     constraint: Union, contexts: ContextDistribution
 ) -> tuple[tuple[float, ...], tuple[int, int] | None]:
     """Shares of the parts in the volume of the union, averaged over contexts, and a pair of parts that overlap."""
-    x = contexts.sample(jax.random.key(1), CONTEXTS)
+    x = contexts.sample(jax.random.key(1), CONTEXTS if contexts.size else 1)
     volumes: list[float] = []
     overlap = None
     for k, part in enumerate(constraint.parts):
         own = x if part.context_dim else x[:, :0]
-        found = feasible_samples(part, own, jax.random.key(2)).first(64)
+        found = direct_samples(part, own, jax.random.key(2)).first(512)
         known = found.accepted.any(axis=1)
         volumes.append(float(np.mean(np.where(known, np.exp(found.log_volume), 0.0))))
         rows = np.asarray(
