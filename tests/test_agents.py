@@ -7,21 +7,30 @@ import pytest
 
 import cvflows as cv
 from cases import map_case
-from cvflows.agents.base import Batch, Problem, Settings, values
+from cvflows.agents.base import Problem
+from cvflows.agents.decoders import BoxDecoder, MapDecoder
+from cvflows.agents.experience import Table
 from cvflows.agents.exploring import Exploration
 from cvflows.agents.learner import Learner
 from cvflows.agents.methods import METHODS, Method
-from cvflows.agents.networks import apply, apply_on_host, make_network, standardised
-from cvflows.agents.replay import Replay
+from cvflows.agents.networks import Perceptron
+from cvflows.agents.offpolicy import Batch, values
+from cvflows.agents.sac import SAC
 
-SMALL = Settings(hidden=(32, 32), batch=64, learning_rate=3e-3, tau=0.05)
+SMALL = {"hidden": (32, 32), "batch": 64, "learning_rate": 3e-3, "tau": 0.05, "learning_starts": 0}
 BOX = Problem(1, cv.Box(1), lambda o: o[..., :0])
 BOXED = ("SAC", "TD3", "DDPG")
 
 
-def learner_of(name, problem=BOX, map_=None, settings=SMALL, seed=0):
+def learner_of(name, problem=BOX, map_=None, seed=0, **changes):
     method = METHODS[name] if isinstance(name, str) else name
-    return Learner(method, settings, problem, map_, seed)
+    return Learner(method, method.configure({**SMALL, **changes}), problem, map_, seed=seed)
+
+
+def update(learner, batches, rng):
+    """Learn from batches of rows (count, batch, width)."""
+    learner.state, metrics = learner._learn(learner.state, learner.frozen, batches, learner.algorithm.draw(rng, batches))
+    return metrics
 
 
 def rows(observation, taken, reward, following, terminal):
@@ -32,12 +41,12 @@ def rows(observation, taken, reward, following, terminal):
 def train(learner, draw, updates=400, seed=0):
     rng = np.random.default_rng(seed)
     for _ in range(updates // 10):
-        learner.update(np.stack([draw(rng).astype(np.float32) for _ in range(10)]), rng)
+        update(learner, np.stack([draw(rng).astype(np.float32) for _ in range(10)]), rng)
 
 
 def value(learner, observation, taken):
-    critics, sizes = learner.state.critics, learner.rule._critic
-    found = values(critics, sizes, jnp.asarray([[observation]]), jnp.asarray([[taken]]))
+    critic, parameters = learner.algorithm.critic, learner.state.critics
+    found = values(critic, parameters, jnp.asarray([[observation]]), jnp.asarray([[taken]]))
     return float(min(entry[0] for entry in found))
 
 
@@ -79,7 +88,7 @@ def test_the_policy_finds_the_best_action(name):
 
     train(learner, draw, 2000)
     for o in (-0.8, 0.0, 0.8):
-        acted = learner.act(np.array([[o]], np.float32), None)
+        acted = learner.decide(np.array([[o]], np.float32))
         assert float(acted.action[0, 0]) == pytest.approx(o / 2, abs=0.12)
 
 
@@ -99,12 +108,13 @@ def test_a_policy_in_the_latent_finds_the_best_allowed_action(name, disc_map):
 
     def draw(rng):
         o = rng.uniform(-1, 1, (64, 1)).astype(np.float32)
-        acted = learner.act_randomly(o, rng.standard_normal((64, 2), np.float32))
+        noise = rng.standard_normal((64, 2), np.float32)
+        acted = learner._unpacked(learner._act_randomly(learner.state.actor, learner.frozen, o, noise))
         taken = acted.latent if name.startswith("SAC") else acted.action
         return rows(o, taken, 20 * np.asarray(acted.action[:, 0]), o, np.ones(64))
 
     train(learner, draw, 1500)
-    acted = learner.act(np.zeros((1, 1), np.float32), None)
+    acted = learner.decide(np.zeros((1, 1), np.float32))
     radius = DISC.radius
     assert float(acted.largest[0]) <= 1e-6
     assert float(acted.action[0, 0]) > 0.8 * radius
@@ -116,9 +126,9 @@ def test_entropy_terms_are_what_they_say(disc_map):
     observation, noise = jnp.asarray([[0.3]]), jax.random.normal(jax.random.key(4), (1, 2))
     found = {}
     for entropy in ("plain", "prior", "exact"):
-        learner = learner_of(Method("trial", "sac", "map", "latent", entropy=entropy), problem, disc_map)
-        output = apply(learner.state.actor, learner.rule.actor_sizes, observation)
-        latent, density = learner.rule.sample(output, learner.frozen, observation, noise)
+        learner = learner_of("SAC+CVFlow", problem, disc_map, entropy=entropy)
+        output = learner.algorithm.actor(learner.state.actor, observation)
+        latent, density = learner.algorithm.sample(output, learner.frozen, observation, noise)
         found[entropy] = float(density[0])
     latent = latent[0]
     jacobian = jax.jacobian(lambda z: disc_map.forward(z, jnp.zeros(0))[0])(latent)
@@ -129,9 +139,9 @@ def test_entropy_terms_are_what_they_say(disc_map):
 
 def test_squashed_density_integrates_to_one():
     learner = learner_of("SAC")
-    actor, observation = learner.state.actor, jnp.full((4000, 1), 0.2)
+    rule, observation = learner.algorithm, jnp.full((4000, 1), 0.2)
     noise = jax.random.normal(jax.random.key(0), (4000, 1))
-    action, density = learner.rule.sample(apply(actor, learner.rule.actor_sizes, observation), (), observation, noise)
+    action, density = rule.sample(rule.actor(learner.state.actor, observation), [], observation, noise)
     counts, edges = np.histogram(np.asarray(action[:, 0]), 20, (-1, 1), density=True)
     middle = (edges[1:] + edges[:-1]) / 2
     order = np.argsort(np.asarray(action[:, 0]))
@@ -139,31 +149,47 @@ def test_squashed_density_integrates_to_one():
     np.testing.assert_allclose(counts[2:-2], expected[2:-2], atol=0.12)
 
 
-def test_networks_agree_on_host_and_device_and_see_standardised_inputs():
-    rng, sizes = np.random.default_rng(0), (3, 8, 2)
-    network, x = make_network(rng, sizes), rng.normal(2, [1, 5, 0.1], (50, 3)).astype(np.float32)
-    np.testing.assert_allclose(apply(network, sizes, x), apply_on_host(np.asarray(network), sizes, x), atol=1e-5)
-    changed = standardised(network, sizes, x[:, :2])
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "silu"])
+def test_networks_agree_on_host_and_device(activation, layer_norm):
+    rng, network = np.random.default_rng(0), Perceptron((3, 8, 8, 2), activation, layer_norm, input_clip=4.0, free=2)
+    parameters, x = network.init(rng), rng.normal(2, [1, 5, 0.1], (50, 3)).astype(np.float32)
+    assert network(parameters, x).shape == (50, 4)
+    np.testing.assert_allclose(network(parameters, x), network.on_host(np.asarray(parameters), x), atol=1e-5)
+
+
+def test_networks_see_standardised_inputs():
+    rng, network = np.random.default_rng(0), Perceptron((3, 8, 2))
+    parameters, x = network.init(rng), rng.normal(2, [1, 5, 0.1], (50, 3)).astype(np.float32)
+    changed = network.standardised(parameters, x[:, :2])
     z = np.concatenate([(x[:, :2] - x[:, :2].mean(axis=0)) / x[:, :2].std(axis=0), x[:, 2:]], axis=1)
-    np.testing.assert_allclose(apply(changed, sizes, x), apply(network, sizes, z), atol=1e-4)
-    slope = jax.grad(lambda network: jnp.sum(apply(network, sizes, x)))(changed)
+    np.testing.assert_allclose(network(changed, x), network(parameters, z), atol=1e-4)
+    slope = jax.grad(lambda parameters: jnp.sum(network(parameters, x)))(changed)
     assert not np.any(slope[:6])
     assert np.any(slope[6:])
+
+
+def test_orthogonal_weights_are_orthogonal():
+    network = Perceptron((4, 8, 2), "tanh")
+    parameters = np.asarray(network.init_orthogonal(np.random.default_rng(0), last=0.5))
+    first, last = parameters[8:40].reshape(4, 8), parameters[48:64].reshape(8, 2)
+    np.testing.assert_allclose(first @ first.T, 2 * np.eye(4), atol=1e-5)
+    np.testing.assert_allclose(last.T @ last, 0.25 * np.eye(2), atol=1e-5)
 
 
 def test_the_same_numbers_every_time_and_in_one_call_or_many():
     rng = np.random.default_rng(0)
     batches = rng.uniform(-1, 1, (4, 64, 5)).astype(np.float32)
     together, apart, other = (learner_of("SAC", seed=seed) for seed in (0, 0, 1))
-    together.update(batches, np.random.default_rng(5))
+    update(together, batches, np.random.default_rng(5))
     rng = np.random.default_rng(5)
     for batch in batches:
-        apart.update(batch[None], rng)
+        update(apart, batch[None], rng)
     first, second, third = (np.asarray(learner.state.actor) for learner in (together, apart, other))
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
     assert not np.array_equal(first, third)
     o = np.zeros((1, 1), np.float32)
-    one, same, other = (float(together.act(o, np.float32([[noise]])).action[0, 0]) for noise in (1, 1, -1))
+    one, same, other = (float(together._stochastic(o, np.float32([[noise]])).action[0, 0]) for noise in (1, 1, -1))
     assert one == same != other
 
 
@@ -184,14 +210,51 @@ def test_exploration_is_normal_and_correlated_within_an_episode():
 
 
 def test_a_map_where_the_method_needs_one():
-    with pytest.raises(ValueError, match=r"`map_`: expected a map for SAC\+CVFlow"):
+    with pytest.raises(ValueError, match="`map_`: expected a map"):
         learner_of("SAC+CVFlow")
-    with pytest.raises(ValueError, match="entropy"):
-        Method("trial", "sac", "box", "latent", entropy="prior")
+    with pytest.raises(ValueError, match="`map_`: expected None"):
+        learner_of("SAC", map_=map_case("orb R+L2").map)
+
+
+@pytest.mark.parametrize(
+    "parts", [("sac", MapDecoder), (SAC, "mapp"), (MapDecoder, SAC), (SAC, BoxDecoder, "", {"entropi": "prior"})]
+)
+def test_what_is_no_method_cannot_be_built(parts):
+    with pytest.raises((ValueError, LookupError)):
+        Method("trial", *parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("learning_rate", float("nan"), r"`learning_rate`: expected a number in \(0, 1\], got nan"),
+        ("batch", 0, r"`batch`: expected a whole number in \[1, 1e\+06\], got 0"),
+        ("discount", 5, "`discount`"),
+        ("tau", -1, "`tau`"),
+        ("hidden", "64,x", "`hidden`: expected whole numbers as in 64,64"),
+        ("hidden", (), "`hidden`"),
+        ("standardise", 3, "`standardise`: expected true or false"),
+        ("train_every", 0, "`train_every`: expected a whole number ≥ 1, or none"),
+        ("buffer", 10**30, "`buffer`"),
+        ("entropy", "prir", "unknown entropy 'prir': did you mean 'prior'"),
+        ("learning_rat", 1, "unknown setting 'learning_rat': did you mean 'learning_rate'"),
+    ],
+)
+def test_settings_are_checked_by_name(name, value, message):
+    with pytest.raises((ValueError, LookupError), match=message):
+        METHODS["SAC+CVFlow"].configure({name: value})
+
+
+def test_settings_are_read_from_text():
+    text = {"hidden": "64,32", "learning_rate": "1e-3", "target_entropy": "none", "standardise": "true", "batch": "1e3"}
+    found = METHODS["SAC+CVFlow"].configure({**text, "entropy": "exact"})
+    assert (found.hidden, found.learning_rate, found.target_entropy) == ((64, 32), 1e-3, None)
+    assert (found.standardise, found.batch, found.entropy) == (True, 1000, "exact")
+    assert found.differences(found.changed({"batch": 7})) == {"batch": 1000}
 
 
 def test_replay_overwrites_the_oldest_and_draws_from_what_is_there():
-    replay = Replay(5, 2)
+    replay = Table(5, 2)
     replay.add(np.arange(6.0).reshape(3, 2))
     assert set(replay.sample(np.random.default_rng(0), (50,))[:, 0]) == {0.0, 2.0, 4.0}
     replay.add(np.arange(6.0, 14.0).reshape(4, 2))
@@ -199,5 +262,5 @@ def test_replay_overwrites_the_oldest_and_draws_from_what_is_there():
     assert sorted(replay.rows[:, 0]) == [4.0, 6.0, 8.0, 10.0, 12.0]
     batch = Batch.unpack(jnp.arange(14.0).reshape(2, 7), 2)
     np.testing.assert_array_equal(batch.taken[0], [2.0])
-    np.testing.assert_array_equal(batch.following[1], [11.0, 12.0])
+    np.testing.assert_array_equal(batch.next_observation[1], [11.0, 12.0])
     assert (float(batch.reward[0]), float(batch.terminal[0])) == (3.0, 6.0)

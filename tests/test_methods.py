@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate
 
 import cvflows as cv
-from cvflows.agents.accepting import share_of_rejected
+from cvflows.agents.rejection import share_of_rejected
 from cvflows.agents.corrections import correct_worst, penalty
 from cvflows.agents.methods import METHODS
 from cvflows.agents.rays import alpha, alpha_log_density, radial
@@ -30,6 +30,7 @@ CATALOGUE = set(METHODS)  # before examples in the documents add theirs
 PAIRS = {
     "SAC+CVFlow": "H+O+S",
     "DDPG+CVFlow": "HC+O",
+    "PPO+CVFlow": "R+L2",
     "FlowPG": "R+L2",
     "NFW": "R+D",
     "SafetyLayer": "Ball3D",
@@ -144,7 +145,7 @@ def test_every_method_learns_saves_and_goes_on(method, name, tmp_path):
     overrides = {"hidden": (16, 16), "batch": 16, "learning_starts": 40, "train_every": 1, "buffer": 2000}
     config = make_config(task, method, steps=120, overrides=overrides, evaluate_every=10**6, checkpoint_every=60)
     map_ = None
-    if METHODS[method].decoder == "map":
+    if METHODS[method].needs_map:
         options = {"base": "uniform", "width": 8} if method == "FlowPG" else {"splines": False}
         kind = METHODS[method].map
         map_ = cv.make_map(kind, task.constraint, task.contexts, **options)
