@@ -265,7 +265,7 @@ def _in_a_process(words: list[str]) -> str:
 
 def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """Public calls, and the arguments of each that get hostile values."""
-    from dataclasses import fields, replace
+    from dataclasses import replace
 
     import cvflows as cv
     from cvflows.agents.methods import method
@@ -273,10 +273,9 @@ def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     from cvflows.runs.grid import Grid
     from cvflows.runs.launch import Local
     from cvflows.runs.session import resume
-    from cvflows.tasks.hyper import Hyper
 
     agent = cv.Agent("DDPG", ball(), **HYPER)
-    hyper = tuple(entry.name for entry in fields(Hyper))
+    hyper = tuple(method("DDPG").algorithm.Config.names())
     run = ("steps", "seed", "num_envs", "evaluate_every", "evaluation_episodes", "final_episodes", "checkpoint_every")
     config = config_of()
 
@@ -284,9 +283,9 @@ def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         return make_config(ball(), "DDPG", overrides={}, **values)
 
     return {
-        "Hyper": (Hyper, hyper),
+        "settings": (method("DDPG").algorithm.Config, hyper),
         "make_config overrides": (lambda **values: make_config(ball(), "DDPG", overrides=values), hyper),
-        "make_config": (made, (*run, "map", "form", "entropy", "preset")),
+        "make_config": (made, (*run, "map", "form", "preset")),
         "RunConfig": (lambda **values: replace(config, **values), ("task", "method", *run)),
         "Agent": (
             lambda **values: cv.Agent("DDPG", ball(), **{**HYPER, **values}),

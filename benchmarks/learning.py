@@ -48,7 +48,8 @@ def train(name: str, method: str, steps: int, seed: int, entropy: Any = None) ->
     free = name == "Hopper"
     task = cv.Task.from_env("Hopper-v5", cv.Box(3), name=name) if free else cv.task(name)
     changes = HOPPER[2] if free or name == HOPPER[0] else {}
-    options: dict[str, Any] = {"seed": seed, "entropy": entropy, "final_episodes": 200, "checkpoint_every": steps}
+    changes = {**changes, **({} if entropy is None else {"entropy": entropy})}
+    options: dict[str, Any] = {"seed": seed, "final_episodes": 200, "checkpoint_every": steps}
     config = make_config(task, method, steps=steps, overrides=changes, **options)
     task = resolved(task, config)
     with tempfile.TemporaryDirectory() as folder:

@@ -39,7 +39,7 @@ def fitted(to: str, name: str) -> Any:
     from cvflows.maps.fit import FitConfig
     from cvflows.runs.agent import fit_for
 
-    like = next(found for found in METHODS.values() if found.decoder == "map" and found.fitted_to == to)
+    like = next(found for found in METHODS.values() if found.needs_map and found.fitted_to == to)
     return fit_for(like, known(name), FitConfig(steps=300)).fitted.map
 
 
@@ -56,7 +56,7 @@ def cell(method: str, name: str) -> dict[str, Any]:
     task = known(name)
     config = make_config(task, method, steps=STEPS, overrides=SMALL, checkpoint_every=STEPS // 2)
     chosen = METHODS[method]
-    map_ = fitted(chosen.fitted_to, name) if chosen.decoder == "map" else None
+    map_ = fitted(chosen.fitted_to, name) if chosen.needs_map else None
     with tempfile.TemporaryDirectory() as path:
 
         def trainer(folder: Path) -> Trainer:

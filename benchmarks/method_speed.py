@@ -33,7 +33,7 @@ def train(method: str, name: str) -> Advance:
 
     task = cv.task(name)
     map_ = None
-    if METHODS[method].decoder == "map":
+    if METHODS[method].needs_map:
         options = TO_SAMPLES if METHODS[method].fitted_to == "samples" else {"splines": False}
         map_ = cv.make_map(METHODS[method].map, task.constraint, task.contexts, **options)
     changes = {"hidden": HIDDEN, "batch": BATCH, "learning_starts": WARM, "train_every": 1}
@@ -117,7 +117,7 @@ def draw(speed: dict[str, float], path: Path) -> None:
     panels = figure.subplots(1, len(TASKS), sharey=True)
     methods = list(METHODS)[::-1]
     for panel, name in zip(panels, TASKS, strict=True):
-        colours = ["#c8553d" if METHODS[method].decoder == "map" else "#1f4e79" for method in methods]
+        colours = ["#c8553d" if METHODS[method].needs_map else "#1f4e79" for method in methods]
         panel.barh(methods, [speed[f"{name} {method}"] for method in methods], color=colours, height=0.7)
         panel.set(title=name, xlabel="steps per second")
         panel.tick_params(labelsize=8)

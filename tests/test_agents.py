@@ -29,7 +29,9 @@ def learner_of(name, problem=BOX, map_=None, seed=0, **changes):
 
 def update(learner, batches, rng):
     """Learn from batches of rows (count, batch, width)."""
-    learner.state, metrics = learner._learn(learner.state, learner.frozen, batches, learner.algorithm.draw(rng, batches))
+    learner.state, metrics = learner._learn(
+        learner.state, learner.frozen, batches, learner.algorithm.draw(rng, batches)
+    )
     return metrics
 
 

@@ -49,11 +49,11 @@ def test_three_thousand_steps_beat_random_actions(follow, method):
 
 def test_random_steps_are_scaled_to_the_budget_of_a_run(follow):
     assert follow.family == "custom"
-    starts = {steps: make_config(follow, "SAC", steps=steps).hyper.learning_starts for steps in (5, 5000, 10**6)}
+    starts = {steps: make_config(follow, "SAC", steps=steps).settings.learning_starts for steps in (5, 5000, 10**6)}
     assert starts == {5: 1, 5000: 500, 10**6: 1000}
     given = make_config(follow, "SAC", steps=5000, overrides={"learning_starts": 2000})
-    assert given.hyper.learning_starts == 2000
-    assert make_config(cv.task("H+M"), "SAC", steps=5000).hyper.learning_starts == 10_000  # the benchmark's
+    assert given.settings.learning_starts == 2000
+    assert make_config(cv.task("H+M"), "SAC", steps=5000).settings.learning_starts == 10_000  # the benchmark's
 
 
 def test_a_call_that_learns_nothing_says_so(follow):

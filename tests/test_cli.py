@@ -102,7 +102,7 @@ def test_fit_refuses_an_unknown_map_in_one_line(capsys):
         (["train", "Ball1D", "--set", "discount=5"], "`discount`: expected a number in [0, 1], got 5"),
         (["train", "Ball1D", "--set", "tau=-1"], "`tau`: expected a number in (0, 1], got -1"),
         (["train", "Ball1D", "--set", "hidden=8,0"], "`hidden`: expected a whole number ≥ 1, got 0"),
-        (["train", "Ball1D", "--set", "=1"], "unknown hyper-parameter ''"),
+        (["train", "Ball1D", "--set", "=1"], "unknown setting ''"),
         (["train", "Ball1D", "--seed", "-1"], "`seed`: expected a whole number ≥ 0, got -1"),
         (["train", "Ball1D", "--threads", "0"], "`threads`: expected a whole number ≥ 1, got 0"),
         (["train", "Ball1D", "--final-episodes", "-1"], "`final_episodes`: expected"),

@@ -8,9 +8,9 @@ from gymnasium import spaces
 
 import cvflows as cv
 from cases import ACTION_TASKS
+from cvflows.agents.methods import METHODS
 from cvflows.errors import FaultyEnvironmentError
 from cvflows.tasks.catalogue import TASKS
-from cvflows.tasks.hyper import HYPER
 from cvflows.tasks.registration import gymnasium_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(deprecated|Overriding).*")
@@ -25,7 +25,8 @@ def test_environment_and_constraint_fit(name):
     assert env.action_space == spaces.Box(-1.0, 1.0, (task.action_dim,), np.float32)
     observation, _ = env.reset(seed=0)
     assert np.isfinite(task.context(observation)).all()
-    assert {task.hyper("sac").discount, task.hyper("td3").discount} <= {0.98, 0.99}
+    settings = [METHODS[rule].configure({}, "paper", name, task.family) for rule in ("SAC", "TD3")]
+    assert {one.discount for one in settings} <= {0.98, 0.99}
     assert task.metric == ("actions" if name in ACTION_TASKS else "episodes")
     env.close()
 
@@ -57,11 +58,14 @@ def test_share_of_feasible_actions_is_what_the_table_says(name):
 
 
 def test_the_paper_settings():
-    assert HYPER["Reacher"]["sac"].tau == 0.02
-    assert HYPER["Reacher"]["td3"].batch == 100
-    assert HYPER["world"]["sac"].learning_starts == 256
-    with pytest.raises(LookupError, match="did you mean 'sac'"):
-        cv.task("R+L2").hyper("sacc")
+    def paper(rule, family):
+        return METHODS[rule].configure({}, "paper", "", family)
+
+    assert (paper("SAC", "Reacher").tau, paper("TD3", "Reacher").batch) == (0.02, 100)
+    assert paper("SAC", "world").learning_starts == 256
+    assert (paper("NFW", "Reacher").frank_wolfe_rate, paper("NFW", "MuJoCo").frank_wolfe_rate) == (0.05, 0.01)
+    with pytest.raises(LookupError, match="did you mean 'paper'"):
+        METHODS["SAC"].configure({}, "papr")
 
 
 class Thermostat(gymnasium.Env):
