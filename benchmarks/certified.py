@@ -17,24 +17,27 @@ NEAR = 1e-3
 """How exactly an action's latent must give the action back."""
 
 
-def certified(first: int, last: int, largest: int = 8) -> dict[str, Any]:
-    """The maps that `auto` makes for random sets with seeds in [first, last): how many are certified, what is wrong."""
+def certified(first: int, last: int, **limits: int) -> dict[str, Any]:
+    """The maps that `auto` makes for random sets with seeds in [first, last): how many are certified, what is wrong.
+
+    `limits` are those of `random_set`.
+    """
     found, wrong = 0, []
     for seed in range(first, last):
-        own, problem = check(seed, largest)
+        own, problem = check(seed, **limits)
         found += own
         wrong += [problem] if problem else []
         jax.clear_caches()  # compiled code of hundreds of maps would fill the memory
     return {"sets": last - first, "certified": found, "wrong": wrong}
 
 
-def check(seed: int, largest: int) -> tuple[bool, str | None]:
+def check(seed: int, **limits: int) -> tuple[bool, str | None]:
     """Whether the map of a random set is certified, and what it promises without keeping it."""
     from cvflows.constraints.base import TOLERANCE
     from cvflows.maps.certify import has_inside, try_latents
     from cvflows.maps.kinds import make_map
 
-    drawn = random_set(seed, largest)
+    drawn = random_set(seed, **limits)
     constraint, name = drawn.constraint, f"{drawn.words} (seed {seed})"
     map_ = make_map("auto", constraint, drawn.contexts, splines=False)
     if not map_.certified:

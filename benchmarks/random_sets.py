@@ -33,11 +33,11 @@ class RandomSet:
     words: str
 
 
-def random_set(seed: int, largest: int = LARGEST) -> RandomSet:
-    """One to three parts of one dimension, at most `largest`, intersected; their contexts side by side."""
+def random_set(seed: int, largest: int = LARGEST, most_parts: int = 3) -> RandomSet:
+    """One to `most_parts` parts of one dimension, at most `largest`, intersected; their contexts side by side."""
     rng = np.random.default_rng([seed, 2024])
     dim = min(int(rng.choice([1, 2, 3, 4, 6, 8], p=[0.05, 0.3, 0.25, 0.15, 0.15, 0.1])), largest)
-    count = int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2]))
+    count = min(int(rng.choice([1, 2, 3], p=[0.4, 0.4, 0.2])), most_parts)
     makers = [maker for maker, fits in MAKERS.items() if fits(dim)]
     chosen = [makers[int(rng.integers(len(makers)))] for _ in range(count)]
     parts = [maker(rng, dim) for maker in chosen]

@@ -1,27 +1,29 @@
 """Random sets against what maps promise: a certified map is feasible, judged in float64, or does not call itself so."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.certified import certified, check
+from benchmarks.certified import certified
 from benchmarks.random_sets import random_set
 
 from cvflows.maps.kinds import make_map
 
 
 def test_certified_maps_of_random_sets_are_feasible():
-    checked = [check(seed, largest=3) for seed in range(30)]
-    assert [problem for _, problem in checked if problem] == []
-    assert sum(certified for certified, _ in checked) >= 15
+    """Every built-in set by itself, in two dimensions at most: those compile fast."""
+    found = certified(0, 30, largest=2, most_parts=1)
+    assert found["wrong"] == []
+    assert found["certified"] >= 15
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(10))
-def test_certified_maps_of_many_random_sets_are_feasible(block):
-    found = certified(30 * block, 30 * block + 30)
+def test_certified_maps_of_random_intersections_are_feasible():
+    """The first of three hundred; `python -m benchmarks.trust` tries them all."""
+    found = certified(0, 12)
     assert found["wrong"] == []
-    assert found["certified"] >= 10
+    assert found["certified"] >= 4
 
 
 def test_plain_jit_takes_a_bound_method():

@@ -181,8 +181,8 @@ class Decoder(abc.ABC):
 class MapDecoder(Decoder):
     """Through an invertible map onto the allowed actions; its log-determinant gives the density.
 
-    `entropy` chooses what stands for log π: `prior`, log μ(â|s) + ‖â‖²/2, relative to the map's own density; `exact`, by
-    the log-determinant; `plain`, log μ(â|s).
+    `entropy` chooses what stands for log π: `prior`, log μ(â|s) + ‖â‖²/2, relative to the map's own density; `exact`,
+    by the log-determinant; `plain`, log μ(â|s).
     """
 
     shape: Any = field(repr=False)

@@ -1,4 +1,4 @@
-"""Experience: what an algorithm learns from, and when. `Replay` stores transitions; `Rejecting` adds rejected actions."""
+"""Experience: what an algorithm learns from, and when. `Replay` stores transitions and draws from them at random."""
 
 from __future__ import annotations
 

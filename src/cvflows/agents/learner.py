@@ -1,7 +1,7 @@
 """Learner: a method on a problem, compiled, with its state, its experience and its random numbers.
 
 It knows neither environments nor files. Random numbers are drawn on the host, from one generator: that is faster than
-in a compiled function, and a learner whose state, experience and generator are restored repeats what it would have done.
+in a compiled function, and a learner whose state, experience and generator are restored goes on as if never stopped.
 """
 
 from __future__ import annotations

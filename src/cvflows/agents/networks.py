@@ -35,8 +35,8 @@ NORM_EPSILON = 1e-5
 class Perceptron:
     """The shape of a network: `sizes` of inputs, hidden layers and outputs, an `activation`, layer norm or not.
 
-    Inputs are clipped at ±`input_clip` after they were normalised. It is hashable and holds no parameters: `init` makes them, and the calls take them, as one vector or, for an
-    ensemble, as a table with a row per network.
+    Inputs are clipped at ±`input_clip` after they were normalised. It is hashable and holds no parameters: `init` makes
+    them, and the calls take them, as one vector or, for an ensemble, as a table with a row per network.
     """
 
     sizes: tuple[int, ...]

@@ -5,10 +5,10 @@
     critic:   (V(s) - A - V_old(s))²
     A:        generalised advantage estimates, bootstrapped where an episode is cut off
 
-z is drawn from a diagonal Gaussian μ with a standard deviation that does not depend on the state. Actions are a = f(z, x)
-with a fixed invertible map f, so that π(a|s) = μ(z|s)·|det ∂f/∂z|⁻¹. The determinant depends on z and x alone: it cancels
-in the ratio, and in the KL divergence between two policies. Both are exact for actions, and never compute it. The
-latent's density is that of the unclipped draw.
+z is drawn from a diagonal Gaussian μ with a standard deviation that does not depend on the state. Actions are
+a = f(z, x) with a fixed invertible map f, so that π(a|s) = μ(z|s)·|det ∂f/∂z|⁻¹. The determinant depends on z and x
+alone: it cancels in the ratio, and in the KL divergence between two policies. Both are exact for actions, and never
+compute it. The latent's density is that of the unclipped draw.
 
 Observations are normalised by their running mean and spread, rewards by the spread of their running discounted sum.
 """
@@ -167,7 +167,7 @@ class PPO(Algorithm):
         old = self.log_density(state.actor, observation, latent)
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:
-            (loss, metrics), slope = jax.value_and_grad(self._loss, has_aux=True)(carry.networks, batch)
+            (_, metrics), slope = jax.value_and_grad(self._loss, has_aux=True)(carry.networks, batch)
             change, optimiser = self.adam.update(slope, carry.optimiser)
             found = _Carry(optax.apply_updates(carry.networks, change), optimiser, carry.stopped)
             if settings.target_kl is not None:

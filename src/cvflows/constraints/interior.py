@@ -62,7 +62,7 @@ class Flat(NamedTuple):
     normal: Slopes
 
 
-def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int = 12) -> Iterate:
+def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int | Array = 12) -> Iterate:
     """Mehrotra's predictor-corrector method, from any start.
 
     Slacks and multipliers keep a floor of √eps, without which float32 loses the digits that tell feasible from not.
@@ -123,17 +123,16 @@ def solve_flat(problem: Problem, flat: Flat, start: Columns, *, iterations: int 
     return lax.while_loop(is_moving, advance, (jnp.asarray(0), start_moving, begin))[2]
 
 
-def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: bool = False) -> Iterate:
+def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: bool | Array = False) -> Iterate:
     """A primal-dual barrier method that stays feasible, from a strictly feasible start.
 
     The barrier weight and the width of rounded kinks shrink together, by a constant factor per Newton step so that
     each step starts near its goal; the step length is the best of a few along the direction. `patient` shrinks them
     more slowly, for problems with many kinks, where the usual pace loses the path.
     """
-    if patient:
-        shrink, iterations = (0.9, 200) if curved.kinked else (0.65, 50)
-    else:
-        shrink, iterations = (0.65, 46) if curved.kinked else (0.35, 20)
+    usual, slow = ((0.65, 46), (0.9, 200)) if curved.kinked else ((0.35, 20), (0.65, 50))
+    shrink = jnp.where(patient, slow[0], usual[0]).astype(start.dtype)
+    iterations = jnp.where(patient, slow[1], usual[1])
     span = problem.high - problem.low
     z = jnp.clip(start, problem.low + 1e-3 * span, problem.high - 1e-3 * span)
     first_width = _widest(curved, z)

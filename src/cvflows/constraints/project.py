@@ -181,24 +181,28 @@ def solve_certified(
     `excess` bounds that. Where the bound is too large for some sample, the batch is solved once more, patiently.
     """
 
-    def solve(patient: bool) -> interior.Iterate:
+    def solve(patient: Array) -> tuple[interior.Iterate, Scalars]:
         match here.convex_rows():
             case interior.Flat() as flat:
-                return interior.solve_flat(problem, flat, anchor, iterations=40 if patient else 12)
+                found = interior.solve_flat(problem, flat, anchor, iterations=jnp.where(patient, 40, 12))
             case interior.Curved() as curved:
-                return interior.solve_curved(problem, curved, anchor, patient=patient)
+                found = interior.solve_curved(problem, curved, anchor, patient=patient)
+        doubt = excess(found)
+        return found, jnp.where(jnp.isnan(doubt), jnp.inf, doubt)
 
-    found = solve(patient=False)
-    doubt = excess(found)
+    def attempt(state: tuple[Array, interior.Iterate, Scalars]) -> tuple[Array, interior.Iterate, Scalars]:
+        count, kept, doubt = state
+        found, left = solve(count > 0)
+        better = (left < doubt) | (count == 0)
+        chosen = interior.Iterate(*(jnp.where(better[None], new, old) for new, old in zip(found, kept, strict=True)))
+        return count + 1, chosen, jnp.where(better, left, doubt)
 
-    def again() -> tuple[interior.Iterate, Scalars]:
-        other = solve(patient=True)
-        left = excess(other)
-        better = left < jnp.where(jnp.isnan(doubt), jnp.inf, doubt)
-        chosen = (jnp.where(better[None], new, old) for new, old in zip(other, found, strict=True))
-        return interior.Iterate(*chosen), jnp.where(better, left, doubt)
+    def is_open(state: tuple[Array, interior.Iterate, Scalars]) -> Array:
+        return (state[0] == 0) | ((state[0] == 1) & jnp.any(state[2] > CERTIFIED))
 
-    return lax.cond(jnp.all(doubt <= CERTIFIED), lambda: (found, doubt), again)
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, jnp.asarray(False)))
+    _, found, doubt = lax.while_loop(is_open, attempt, (jnp.asarray(0), *blank))  # one loop: compiled once
+    return found, doubt
 
 
 def _excess(here: ColumnSet, found: interior.Iterate, a: Columns) -> Scalars:
