@@ -69,7 +69,7 @@ class Silent:
 
 
 _CONSTRAINTS: dict[str, Any] = {}
-_LEARNERS: dict[Any, tuple[Any, Any]] = {}
+_LEARNERS: dict[Any, Any] = {}
 
 
 def rebuilt(data: Any) -> Any:

@@ -172,25 +172,14 @@ def make_config(
     nearest.
     """
     found = method(method_name)
-<<<<<<< HEAD
     changes = dict(overrides or {})
     numbers = found.configure({}, preset, task.name, task.family)
     usual = found.algorithm.presets.steps.get(task.family, 1_000_000)
-    if steps and task.family == "custom":
-        numbers = found.algorithm.scaled_to(numbers, steps)
+    if steps is not None and task.family == "custom":
+        numbers = found.algorithm.scaled_to(numbers, dimension("steps", steps, most=2**31 - 1))
     numbers = found.check_changes(changes, numbers)
     options.setdefault("num_envs", found.algorithm.side_by_side)
     return RunConfig(task.name, found.name, usual if steps is None else steps, settings=numbers, **options)
-=======
-    if not isinstance(preset, str) or preset not in ("tuned", "paper"):
-        raise UnknownNameError("preset", preset, ("tuned", "paper"))
-    rule = "sac" if found.rule == "sac" else "td3"
-    numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
-    if steps is not None:
-        numbers = scaled_to(numbers, task.family, dimension("steps", steps, most=2**31 - 1))
-    numbers = override(numbers, overrides or {})
-    return RunConfig(task.name, found.name, numbers.steps if steps is None else steps, hyper=numbers, **options)
->>>>>>> main
 
 
 def only_random(config: RunConfig, until: int) -> str | None:
