@@ -103,15 +103,9 @@ class Agent:
         if given.ndim not in (1, 2) or given.shape[-1] != size:
             raise ArgumentError("observation", f"shape ({size},) or (n, {size})", given.shape)
         batch = given if given.ndim == 2 else given[None]
-<<<<<<< HEAD
-        acted = self._trainer.learner.decide(batch.astype(np.float32), stochastic=not deterministic)
-=======
         if not len(batch):
             return np.zeros((0, self.task.action_dim), np.float32), None
-        shape = (len(batch), self._trainer.learner.noise_dim)
-        noise = None if deterministic else self._trainer.rng.standard_normal(shape, np.float32)
-        acted = self._trainer.decide(batch.astype(np.float32), noise)
->>>>>>> main
+        acted = self._trainer.learner.decide(batch.astype(np.float32), stochastic=not deterministic)
         action = self._trainer.guard(batch, acted).executed
         return (action if given.ndim == 2 else action[0]), None
 
