@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Literal
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
-from cvflows.constraints.precision import double_precision
+from cvflows.constraints.precision import double_precision, trace_in_double
 
 
 class ScalarRows(NamedTuple):
@@ -113,18 +112,15 @@ class _UnwritableError(Exception):
 @lru_cache
 def scalar_rows(constraint: AbstractConstraint) -> ScalarRows | None:
     """The rows of a constraint in Python; None where they cannot be written."""
+    sizes = {"x": constraint.context_dim, "a": constraint.action_dim}
+    names = [np.array([f"{name}[{i}]" for i in range(size)], object) for name, size in sizes.items()]
     writer = _Writer()
-    with double_precision():
-        x, a = jnp.zeros(constraint.context_dim), jnp.zeros(constraint.action_dim)
-        try:
-            closed = jax.make_jaxpr(lambda x, a: all_rows(constraint, x, a))(x, a)
-        except TypeError:  # a function that insists on single precision
-            return None
-        names = [np.array([f"{name}[{i}]" for i in range(len(value))], object) for name, value in (("x", x), ("a", a))]
-        try:
-            (rows,) = writer.run(closed.jaxpr, closed.consts, names)
-        except _UnwritableError:
-            return None
+    try:
+        trace = trace_in_double(lambda x, a: all_rows(constraint, x, a), *sizes.values())
+        with double_precision():
+            (rows,) = writer.run(trace.jaxpr, trace.constants, names)
+    except (TypeError, _UnwritableError):  # of the first kind: a function that insists on single precision
+        return None
     results = _written(rows).ravel()
     endings = {"rows": f"[{', '.join(results)}]", "inside": " and ".join(f"{row} <= 0" for row in results)}
     scope: dict[str, Any] = {name: getattr(math, name) for name in dir(math) if not name.startswith("_")}
