@@ -56,7 +56,7 @@ test-browser: $(READY)
 # The lowest versions that pyproject.toml allows, in an environment of their own: every module is imported, and the
 # parts that lean on dependencies are tested. Old packages warn of newer ones, hence no errors from those warnings.
 LOWEST := .venv-lowest
-LOWEST_TESTS := $(addprefix tests/test_,packaging.py constraints.py hosted.py projection.py maps.py wrappers.py budgets.py cli.py)
+LOWEST_TESTS := $(addprefix tests/test_,packaging.py constraints.py scalar.py projection.py maps.py wrappers.py budgets.py cli.py)
 
 $(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
