@@ -6,13 +6,15 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
+# Every process of the tests imports the package with its checks: that is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests compile much; what one compiled, the others find.
 unit test-thorough: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
-unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.05
+unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix robots suite-quick clean
 
 setup: $(READY)
 
@@ -56,7 +58,9 @@ test-browser: $(READY)
 # The lowest versions that pyproject.toml allows, in an environment of their own: every module is imported, and the
 # parts that lean on dependencies are tested. Old packages warn of newer ones, hence no errors from those warnings.
 LOWEST := .venv-lowest
-LOWEST_TESTS := $(addprefix tests/test_,packaging.py constraints.py scalar.py projection.py maps.py wrappers.py budgets.py cli.py)
+LOWEST_TESTS := $(addprefix tests/,test_packaging.py test_cli.py commands constraints/test_base.py \
+	constraints/test_trace.py constraints/test_scalar.py constraints/test_project.py maps/test_maps.py \
+	envs/test_wrappers.py runs/test_budgets.py)
 
 $(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
@@ -78,28 +82,32 @@ requirements: $(READY)
 	{ echo "# The versions that passed all tests (make requirements); use: pip install . --constraint requirements/tested.txt"; \
 	  $(BIN)/python -m pip freeze --exclude-editable --exclude uv | grep '==' | grep -v '+'; } > requirements/tested.txt
 
+# A robot learns to walk under a limit on its power, on one core.
 demo: $(READY)
 	rm -rf demo
-	$(BIN)/cvflows draw R+L2 --out demo
-	$(BIN)/cvflows draw H+O+S --out demo
-	$(BIN)/cvflows fit R+L2 --steps 1000 --out demo/map
-	$(BIN)/cvflows train R+L2 --map demo/map --steps 20000 --out demo/run
-	$(BIN)/cvflows evaluate demo/run --episodes 20 --video demo/reacher.gif
-	@echo "sets: demo/*.png   density: demo/map/map.png   curves: demo/run/curves.png   film: demo/reacher.gif"
+	$(BIN)/cvflows draw W+M --out demo
+	$(BIN)/cvflows train W+M --method PPO+CVFlow --steps 700000 --final-episodes 20 --threads 1 --out demo/run
+	$(BIN)/cvflows evaluate demo/run --episodes 10 --picture demo/power.png --video demo/walker.gif
+	@echo "set: demo/W+M.png   curves: demo/run/curves.png   power: demo/power.png   film: demo/walker.gif"
 
 # A grid of two dozen short runs, and its report.
 suite-quick: $(READY)
 	$(BIN)/cvflows suite suites/quick.toml --out runs/quick
 	$(BIN)/cvflows report runs/quick --out docs/example-report/report.html --title "cvflows: a quick grid"
 
+# What has a row in results/ already is skipped; `python -m benchmarks.matrix --missing` lists what has none.
 learning: $(READY)
-	CVFLOWS_JOURNAL=results/learning.jsonl $(BIN)/python -m benchmarks.learning
+	$(BIN)/python -m benchmarks.learning --out results
+
+robots: $(READY)
+	$(BIN)/python -m benchmarks.robots --out results
 
 matrix: $(READY)
-	CVFLOWS_JOURNAL=results/matrix.jsonl $(BIN)/python -m benchmarks.matrix --check
+	$(BIN)/python -m benchmarks.matrix --out results --check
 
+# Hours. `python -m benchmarks` lists them, `python -m benchmarks NAME --out results` runs one.
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --out results
 
 clean:
 	rm -rf $(VENV) $(LOWEST) demo

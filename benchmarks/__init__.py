@@ -1,1 +1,1 @@
-"""One file per claim about speed or quality; `python -m benchmarks` runs them all."""
+"""One file per claim about speed or quality; `python -m benchmarks` lists them."""

@@ -42,14 +42,12 @@ def damage(count: int, seed: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place, quick():
         root = Path(place)
         whole = _folders(root / "whole")
-        expected = {
-            (name, use): _attempt(USES[name][use], copied(folder, root / "used"))
-            for name, folder in whole.items()
-            for use in USES[name]
-        }
+        expected: dict[tuple[str, str], Outcome] = {}
         for _ in range(count):
             name = str(rng.choice(list(USES)))
             use = str(rng.choice(list(USES[name])))
+            if (name, use) not in expected:
+                expected[name, use] = _attempt(USES[name][use], copied(whole[name], root / "used"))
             used = copied(whole[name], root / "used")
             case = f"{use} of {name}: {_spoil(rng, used, whole)}"
             kind, words = _judge(_attempt(USES[name][use], used), expected[name, use])

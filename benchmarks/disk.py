@@ -17,6 +17,8 @@ import numpy as np
 
 Fault = Literal["before", "torn", "after", "full", "power"]
 FAULTS: tuple[Fault, ...] = ("before", "torn", "after", "full", "power")
+Picture = dict[str, bytes]
+"""The files of a folder by name."""
 
 
 class KilledError(BaseException):
@@ -106,13 +108,59 @@ class FaultyDisk:
 
     def _cut_power(self) -> None:
         """Each unsafe byte and name is lost or not, by chance."""
-        for path, content in self._synced.items():
-            if content is not None and path.is_file() and self.rng.random() < 0.5:
-                path.write_bytes(content)
-        for path, content in self._named.items():
-            if self.rng.random() < 0.5:
-                continue
+        for path, content in self._losses({path for path in self._synced if path.is_file()}):
             if content is None:
                 path.unlink(missing_ok=True)
             else:
                 path.write_bytes(content)
+
+    def _losses(self, there: set[Path]) -> Iterator[tuple[Path, bytes | None]]:
+        """What a power cut makes of files, given those that are there: their bytes, or None for no such file."""
+        for path, content in self._synced.items():
+            if content is not None and path in there and self.rng.random() < 0.5:
+                yield path, content
+        for path, content in self._named.items():
+            if self.rng.random() >= 0.5:
+                yield path, content
+
+
+class Camera(FaultyDisk):
+    """A disk that never fails, and pictures what each kill or power cut would have left of one folder.
+
+    `pictures[fault][at]` is the folder as `FaultyDisk(at, fault, seed=at)` leaves it, without running once for each.
+    A process that a full disk tells of an error goes on: that is no picture of a moment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.pictures: dict[Fault, list[Picture]] = {fault: [] for fault in FAULTS if fault != "full"}
+
+    def perform(self, operation: str, path: Path, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What `cvflows.files.perform` does, between two pictures."""
+        self.rng = np.random.default_rng(len(self.calls))
+        self.calls.append((operation, path))
+        before = self._picture()
+        self._note(operation, path, args)
+        if operation == "write":
+            descriptor, content = args
+            first = int(self.rng.integers(len(content) + 1))
+            action(descriptor, content[:first])
+            torn = self._picture()
+            result = action(descriptor, content[first:])
+        else:
+            torn, result = before, action(*args, **kwargs)
+        self._noted(operation, path)
+        after = self._picture()
+        self.rng = np.random.default_rng(len(self.calls) - 1)
+        cut = dict(after)
+        for lost, kept in self._losses({self.folder / name for name in after}):
+            cut.pop(lost.name, None)
+            cut |= {} if kept is None else {lost.name: kept}
+        taken: dict[Fault, Picture] = {"before": before, "torn": torn, "after": after, "power": cut}
+        for fault, picture in taken.items():
+            self.pictures[fault].append(picture)
+        return result
+
+    def _picture(self) -> Picture:
+        return {path.name: path.read_bytes() for path in self.folder.glob("*") if path.is_file()}

@@ -95,14 +95,14 @@ OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "tasks": {"--json": ()},
     "methods": {"--json": ()},
     "draw": {"": NAMES, "--seed": NUMBERS, "--out": PATHS},
-    "fit": {"": NAMES, "--map": NAMES, "--seed": NUMBERS, "--steps": NUMBERS, "--form": NAMES, "--out": PATHS},
+    "fit": {"": NAMES, "--kind": NAMES, "--seed": NUMBERS, "--steps": NUMBERS, "--form": NAMES, "--out": PATHS},
     "train": {
         "": NAMES,
         "--method": ("SAC", "DDPG", "sac", *NAMES),
         **{f"--{name}": NUMBERS for name in ("steps", "seed", "num-envs", "checkpoint-every", "evaluate-every")},
         **{f"--{name}": NUMBERS for name in ("evaluation-episodes", "final-episodes", "threads")},
         **{f"--{name}": NAMES for name in ("kind", "form", "entropy", "preset")},
-        "--map": PATHS,
+        "--map-folder": PATHS,
         "--out": PATHS,
         "--set": (
             *(f"{name}={value}" for name in (*HYPER, "discount", "tau", "learning_rate", "noise") for value in NUMBERS),
@@ -184,7 +184,7 @@ def _nothing_started() -> Any:
         patch("cvflows.runs.launch.Local.run", lambda self, jobs, logs, ended, tick: None),
         patch("cvflows.reports.plots.write_plots", lambda tables, folder: []),
         patch("cvflows.reports.figures.draw_task", _accept),
-        patch("cvflows.runs.fitting.fit_task", _accept),
+        patch("cvflows.runs.fitting.fit_map", _accept),
         patch("cvflows.tasks.statewise.learn_task", _accept),
     ):
         yield
@@ -266,7 +266,7 @@ def _in_a_process(words: list[str]) -> str:
 
 def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """Public calls, and the arguments of each that get hostile values."""
-    from dataclasses import fields, replace
+    from dataclasses import replace
 
     import cvflows as cv
     from cvflows.agents.methods import method
@@ -274,10 +274,9 @@ def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     from cvflows.runs.grid import Grid
     from cvflows.runs.launch import Local
     from cvflows.runs.session import resume
-    from cvflows.tasks.hyper import Hyper
 
     agent = cv.Agent("DDPG", ball(), **HYPER)
-    hyper = tuple(entry.name for entry in fields(Hyper))
+    hyper = tuple(method("DDPG").algorithm.Config.names())
     run = ("steps", "seed", "num_envs", "evaluate_every", "evaluation_episodes", "final_episodes", "checkpoint_every")
     config = config_of()
 
@@ -285,9 +284,9 @@ def _calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         return make_config(ball(), "DDPG", overrides={}, **values)
 
     return {
-        "Hyper": (Hyper, hyper),
+        "settings": (method("DDPG").algorithm.Config, hyper),
         "make_config overrides": (lambda **values: make_config(ball(), "DDPG", overrides=values), hyper),
-        "make_config": (made, (*run, "map", "form", "entropy", "preset")),
+        "make_config": (made, (*run, "map", "form", "preset")),
         "RunConfig": (lambda **values: replace(config, **values), ("task", "method", *run)),
         "Agent": (
             lambda **values: cv.Agent("DDPG", ball(), **{**HYPER, **values}),

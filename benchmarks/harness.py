@@ -1,7 +1,8 @@
-"""What every benchmark shares: flags, timing, bars, and one JSON object at the end.
+"""What every benchmark shares: flags, timing, bars, where figures come from, and one JSON object at the end.
 
 A benchmark is a function `run(quick) -> dict` that returns its figures with a list of `Bar`s under "bars". One that
-takes many minutes keeps its parts in a `Journal`, so that it can be cut off and started again.
+takes many minutes is `run(quick, journal)` and keeps its parts in the `Journal`, so that it can be cut off and started
+again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ import dataclasses
 import json
 import os
 import platform
+import shlex
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+CODE = ("src", "benchmarks", "pyproject.toml")
+"""What figures depend on: results and documents may change while a benchmark runs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,45 +44,6 @@ class Bar:
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "value": self.value, "bound": self.bound, "ok": self.ok}
-
-
-class Journal:
-    """Figures of finished parts, one JSON line each, in the file that CVFLOWS_JOURNAL names; nowhere without it."""
-
-    def __init__(self) -> None:
-        name = os.environ.get("CVFLOWS_JOURNAL")
-        self.path = Path(name) if name else None
-        lines = self.path.read_text().splitlines() if self.path and self.path.exists() else []
-        self.done: dict[str, dict[str, Any]] = {entry["part"]: entry["figures"] for entry in map(json.loads, lines)}
-
-    def add(self, part: str, figures: dict[str, Any]) -> None:
-        self.done[part] = figures
-        if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps({"part": part, "figures": figures}) + "\n")
-
-
-def run_parts(
-    work: Callable[..., dict[str, Any]], jobs: Sequence[tuple[Any, ...]], title: str, *, apart: bool = False
-) -> list[dict[str, Any]]:
-    """`work(*job)` for every job, skipping those a journal already holds.
-
-    In single-threaded processes, as many as CVFLOWS_WORKERS says, two by default; with `apart`, a new one for each job.
-    """
-    from rich.console import Console
-    from rich.progress import track
-
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    journal = Journal()
-    names = [" ".join(map(str, job)) for job in jobs]
-    left = [(name, job) for name, job in zip(names, jobs, strict=True) if name not in journal.done]
-    workers = int(os.environ.get("CVFLOWS_WORKERS", "2"))
-    with ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=1 if apart else None) as pool:
-        waiting = {pool.submit(work, *job): name for name, job in left}
-        console = Console(stderr=True)
-        for done in track(as_completed(waiting), total=len(left), description=title, console=console):
-            journal.add(waiting[done], done.result())
-    return [journal.done[name] for name in names]
 
 
 def seconds(call: Callable[[], Any], *, repeats: int, warm: int = 2) -> float:
@@ -107,33 +76,116 @@ def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     import jax
 
+    from cvflows.runs.identity import processor
+
     return {
         "cores": os.cpu_count(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "device": jax.devices()[0].platform,
     }
 
 
-def main(name: str, run: Callable[[bool], dict[str, Any]], table: Callable[[dict[str, Any]], str]) -> None:
-    """Parse the flags, run, print a table or JSON, and leave with 1 when `--check` finds a bar missed."""
+def git(root: Path, *words: str) -> str | None:
+    """What git says about a folder, None where it says nothing."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit_of(root: Path) -> dict[str, Any]:
+    """The commit that is checked out in `root`, and whether the code differs from it; None without a checkout."""
+    top = git(root, "rev-parse", "--show-toplevel")
+    head = git(root, "rev-parse", "HEAD")
+    if top is None or head is None or Path(top).resolve() != root.resolve():
+        return {"commit": None, "dirty": None}
+    return {"commit": head, "dirty": bool(git(root, "status", "--porcelain", "--", *CODE))}
+
+
+def command() -> str:
+    """The command that is running, with the settings that it reads from the environment."""
+    words = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CVFLOWS_")]
+    called = sys.orig_argv[1:] if "-m" in sys.orig_argv else [Path(sys.argv[0]).name, *sys.argv[1:]]
+    return shlex.join([*words, "python", *called])
+
+
+@cache
+def code_and_machine() -> dict[str, Any]:
+    """Those of this process. Taken once: code that changes on the disk later does not run here."""
+    import cvflows
+
+    here = Path(cvflows.__file__).resolve().is_relative_to(ROOT)  # else the commit says nothing about what runs
+    commit = commit_of(ROOT) if here else {"commit": None, "dirty": None}
+    return {**commit, "version": cvflows.__version__, "command": command(), "machine": machine()}
+
+
+def provenance() -> dict[str, Any]:
+    """Where a figure comes from: commit, whether the code was changed since, version, command, machine and time."""
+    return {**code_and_machine(), "date": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def constants(run: Callable[..., Any]) -> dict[str, Any]:
+    """The constants of a benchmark's module that can be written as JSON: what its figures depend on beside the code."""
+    found = {}
+    for name, value in vars(sys.modules[run.__module__]).items():
+        if name.isupper() and name != "MODULE":
+            try:
+                found[name] = json.loads(json.dumps(value, sort_keys=True))
+            except (TypeError, ValueError):
+                continue
+    return found
+
+
+def main(
+    name: str,
+    run: Callable[..., dict[str, Any]],
+    table: Callable[[dict[str, Any]], str],
+    *,
+    revision: int = 1,
+    parts: str | None = None,
+) -> None:
+    """Parse the flags, run, print a table or JSON, and leave with 1 when `--check` finds a bar missed.
+
+    `revision` is raised when what a benchmark measures changes, so that older rows of its journal no longer count.
+    `parts` names the figures that its journal holds; `run` then takes the journal.
+    """
+    from benchmarks.journal import Journal
+    from cvflows.runs.config import fingerprint
+
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=run.__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats, under a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, about a minute")
+    kept = f"{name}.json" if parts is None else f"{name}.json and, part by part, {name}.jsonl"
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help=f"keep {kept} there")
+    if parts is not None:
+        parser.add_argument("--missing", action="store_true", help="list the parts without a row in --out; run nothing")
     flags = parser.parse_args()
+    if flags.quick and flags.out is not None:
+        parser.error("--out keeps measurements, and --quick makes none that are worth keeping")
     start = time.perf_counter()
-    figures = run(flags.quick)
+    if parts is None:
+        figures = run(flags.quick)
+    else:
+        folder = flags.out or (RESULTS if flags.missing else None)
+        path = None if folder is None else folder / f"{name}.jsonl"
+        figures = run(flags.quick, Journal(path, name, revision, only_list=flags.missing))
     bars: list[Bar] = figures.pop("bars")
     report = {
         "benchmark": name,
+        "revision": revision,
         "quick": flags.quick,
+        "fingerprint": fingerprint({"benchmark": name, "quick": flags.quick, "constants": constants(run)}),
+        **provenance(),
         "seconds": round(time.perf_counter() - start, 1),
-        "machine": machine(),
         **figures,
         "bars": [bar.as_json() for bar in bars],
     }
+    if flags.out is not None:
+        write_report(report, flags.out, parts)
     if flags.json:
         print(json.dumps(report, indent=2))
     else:
@@ -143,3 +195,12 @@ def main(name: str, run: Callable[[bool], dict[str, Any]], table: Callable[[dict
             print(f"{'ok    ' if bar.ok else 'MISSED'} {bar.name}: {bar.value:.4g} {sign} {bar.bound:g}")
     if flags.check and not all(bar.ok for bar in bars):
         sys.exit(1)
+
+
+def write_report(report: dict[str, Any], folder: Path, parts: str | None) -> None:
+    """`folder`/NAME.json, without what the journal beside it holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = report["benchmark"]
+    kept = {key: value for key, value in report.items() if key != parts}
+    kept |= {} if parts is None else {"rows": f"{name}.jsonl"}
+    (folder / f"{name}.json").write_text(json.dumps(kept, indent=2) + "\n")

@@ -1,9 +1,10 @@
 """Does it learn? Our methods and others on tasks with budgets that fit a laptop.
 
-    CVFLOWS_JOURNAL=results/learning.jsonl python -m benchmarks.learning
+    make learning                              # hours; runs that have a row are skipped
+    python -m benchmarks.learning --missing    # which have none
 
 Two single-threaded processes; a part is one run, kept in the journal, so that it can be cut off and started again.
-Returns are of the last evaluation, violations of all of training. Not part of `make bench`: it takes hours.
+Returns are of the last evaluation, violations of all of training.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import Bar, main, run_parts
+from benchmarks.harness import ROOT, Bar, main
+from benchmarks.journal import Job, Journal, Row, run_parts, source
 from benchmarks.learning_figures import draw_curves, draw_violations, lines_of, summary, write_csv
 
-ROOT = Path(__file__).resolve().parent.parent
+if TYPE_CHECKING:
+    from cvflows.runs.config import RunConfig
+    from cvflows.tasks.base import Task
 
 METHODS = ("SAC+CVFlow", "DDPG+CVFlow")
 BUDGETS = {
@@ -32,25 +36,43 @@ OTHER_BUDGETS = {**{name: (steps, 3) for name, steps in BUDGETS.items()}, "R+L2"
 """Steps and seeds of the methods that are compared with."""
 ABLATED = ("R+L2", "Ball3D")
 """Tasks that SAC+CVFlow also learns with the plain entropy."""
+FREE = "Hopper"
+"""Hopper without a constraint, which the catalogue does not have."""
 HOPPER = ("H+M", 300_000, {"hidden": (128, 128)})
 RETURNS = {"Ball1D": 66.0, "Ball3D": 55.0, "Space-Arena": 950.0, "Space-Corridor": 950.0, "R+L2": 18.5, "R+D": 18.5}
 VIOLATED = {"actions": ("cv_percent", 0.1), "episodes": ("left_percent", 0.5)}
 
 
-def train(name: str, method: str, steps: int, seed: int, entropy: Any = None) -> dict[str, Any]:
-    """One run, every action checked before the environment gets it, and its figures."""
+def task_of(name: str) -> Task:
+    """A task of the catalogue, or Hopper without a constraint."""
     import cvflows as cv
-    from cvflows.envs.wrappers import AllowedOnly
-    from cvflows.runs.agent import resolved
+
+    return cv.Task.from_env("Hopper-v5", cv.Box(3), name=name) if name == FREE else cv.task(name)
+
+
+def config_of(name: str, method: str, steps: int, seed: int, entropy: str | None = None) -> RunConfig:
+    """The settings of one run."""
     from cvflows.runs.config import make_config
+
+    changes: dict[str, Any] = dict(HOPPER[2]) if name in (FREE, HOPPER[0]) else {}
+    changes |= {} if entropy is None else {"entropy": entropy}
+    options: dict[str, Any] = {"seed": seed, "final_episodes": 200, "checkpoint_every": steps}
+    return make_config(task_of(name), method, steps=steps, overrides=changes, **options)
+
+
+def settings_of(*job: Any) -> dict[str, Any]:
+    """The same as plain data."""
+    return config_of(*job).as_json()
+
+
+def train(*job: Any) -> dict[str, Any]:
+    """One run, every action checked before the environment gets it, and its figures."""
+    from cvflows.envs.wrappers import AllowedOnly
+    from cvflows.runs.preparation import resolved
     from cvflows.runs.session import begin, complete
 
-    free = name == "Hopper"
-    task = cv.Task.from_env("Hopper-v5", cv.Box(3), name=name) if free else cv.task(name)
-    changes = HOPPER[2] if free or name == HOPPER[0] else {}
-    options: dict[str, Any] = {"seed": seed, "entropy": entropy, "final_episodes": 200, "checkpoint_every": steps}
-    config = make_config(task, method, steps=steps, overrides=changes, **options)
-    task = resolved(task, config)
+    config = config_of(*job)
+    task = resolved(task_of(config.task), config)
     with tempfile.TemporaryDirectory() as folder:
         checked = lambda: AllowedOnly(task.make_env(), task.constraint, task.reads)  # noqa: E731 - used once
         trainer = begin(task, config, Path(folder) / "run", make_env=checked)
@@ -59,52 +81,60 @@ def train(name: str, method: str, steps: int, seed: int, entropy: Any = None) ->
     return {**figures, "metric": task.metric, "curve": curve}
 
 
-def command(run: dict[str, Any]) -> str:
+def command(*job: Any) -> str:
     """What repeats a run."""
-    if run["task"] == "Hopper":
-        return "make learning"
-    words = ["cvflows train", run["task"], "--method", run["method"], "--steps", run["steps"], "--seed", run["seed"]]
-    words += ["--final-episodes 200", "--checkpoint-every", run["steps"]]
-    words += ["--entropy", run["entropy"]] if run["entropy"] else []
-    words += ["--set hidden=128,128"] if run["task"] == HOPPER[0] else []
-    return " ".join(map(str, words))
+    from cvflows.runs.config import as_command
+
+    config = config_of(*job)
+    return "make learning" if config.task == FREE else as_command(config, task_of(config.task).family)
 
 
-def run(quick: bool) -> dict[str, Any]:
-    """Returns and violations of every run."""
+def all_runs(quick: bool) -> list[Job]:
+    """Tasks, methods, steps and seeds; an entropy where it is not the usual one."""
     budgets = {"Ball1D": 2_000} if quick else BUDGETS
     seeds = 1 if quick else 3
-    jobs: list[tuple[Any, ...]] = []
+    jobs: list[Job] = []
     for seed in range(seeds):
         jobs += [(name, method, steps, seed) for name, steps in budgets.items() for method in METHODS]
         jobs += [(name, METHODS[0], budgets[name], seed, "plain") for name in ABLATED if name in budgets]
     if not quick:
         jobs += [(HOPPER[0], method, HOPPER[1], 0) for method in METHODS]
-        jobs += [("Hopper", "SAC", HOPPER[1], 0)]
+        jobs += [(FREE, "SAC", HOPPER[1], 0)]
         jobs += [
             (name, method, steps, seed)
             for name, (steps, count) in OTHER_BUDGETS.items()
             for method in OTHERS
             for seed in range(count)
         ]
-    runs = run_parts(train, jobs, "training")
-    for job, run in zip(jobs, runs, strict=True):
-        run["entropy"] = job[4] if len(job) > 4 else None
-        run["command"] = command(run)
-    if not quick:
-        report(runs)
+    return jobs
+
+
+def run(quick: bool, journal: Journal) -> dict[str, Any]:
+    """Returns and violations of every run."""
+    jobs = all_runs(quick)
+    runs = runs_of(jobs, run_parts(train, jobs, "training", journal, config=settings_of))
+    if journal.path is not None:
+        report(runs, journal.path.with_suffix(".csv"))
     return {"runs": runs, "bars": [] if quick else list(bars(runs))}
 
 
-def report(runs: list[dict[str, Any]]) -> None:
+def runs_of(jobs: list[Job], rows: list[Row]) -> list[dict[str, Any]]:
+    """Figures of the journal's rows, with what tables say beside them."""
+    return [
+        {**row["figures"], "entropy": job[4] if len(job) > 4 else None, "command": command(*job), **source(row)}
+        for job, row in zip(jobs, rows, strict=True)
+    ]
+
+
+def report(runs: list[dict[str, Any]], path: Path) -> None:
     """The table and pictures that the repository keeps."""
-    write_csv(lines_of(runs), ROOT / "results" / "learning.csv")
+    write_csv(lines_of(runs), path)
     images = ROOT / "docs" / "images"
     usual = [run for run in runs if run["entropy"] is None and run["method"] not in OTHERS]
     series: dict[str, Any] = {
-        name: lambda run, name=name: run["method"] == name and run["task"] != "Hopper" for name in METHODS
+        name: lambda run, name=name: run["method"] == name and run["task"] != FREE for name in METHODS
     }
-    free = [{**run, "task": HOPPER[0]} if run["task"] == "Hopper" else run for run in usual]
+    free = [{**run, "task": HOPPER[0]} if run["task"] == FREE else run for run in usual]
     series["SAC, no constraint"] = lambda run: run["method"] == "SAC"
     draw_curves(free, series, images / "learning.png")
     ablated = [run for run in runs if run["task"] in ABLATED and run["method"] == METHODS[0]]
@@ -130,7 +160,7 @@ def bars(runs: list[dict[str, Any]]) -> Iterator[Bar]:
         if method != "FlowPG":
             shares = [run["training"]["cv_percent"] for run in runs if (run["task"], run["method"]) == ("R+D", method)]
             yield Bar(f"R+D {method} violates on most steps", min(shares), 50.0)
-    free = next(run for run in runs if run["task"] == "Hopper")
+    free = next(run for run in runs if run["task"] == FREE)
     for bound in (run for run in runs if run["task"] == HOPPER[0]):
         name = f"H+M {bound['method']}"
         yield Bar(f"{name} over unconstrained", bound["final"]["return"] / free["final"]["return"], 0.9)
@@ -143,4 +173,4 @@ def table(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main("learning", run, table)
+    main("learning", run, table, parts="runs")

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.journal import SOURCE
+
 COLOURS = ("#1f4e79", "#c8553d", "#5b8c5a", "#b08900", "#7a5195", "#4a4e57")
 Runs = list[dict[str, Any]]
 
 
 def lines_of(runs: Runs) -> list[dict[str, str]]:
-    """One line per run, with the command that repeats it."""
+    """One line per run, with the command that repeats it and the row of the journal."""
     lines: list[dict[str, str]] = []
     for run in sorted(runs, key=lambda run: (run["task"], run["method"], run["entropy"] or "", run["seed"])):
         line = {name: str(run[name] or "") for name in ("task", "method", "entropy")}
@@ -22,7 +24,8 @@ def lines_of(runs: Runs) -> list[dict[str, str]]:
         line |= {name: f"{run['final'][name]:.3f}" for name in ("return", "return_std")}
         for name in ("cv_percent", "left_percent"):
             line |= {f"{name}_{part}": f"{run[part][name]:.4f}" for part in ("training", "final")}
-        lines.append({**line, "steps_per_second": str(run["steps_per_second"]), "command": run["command"]})
+        line |= {"steps_per_second": str(run["steps_per_second"]), "command": run["command"]}
+        lines.append({**line, **{name: run[name] for name in SOURCE}})
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Do maps fill their sets? Accuracy, recall and KL of learned and certified maps on the eight action tasks.
+"""Do maps fill their sets? Accuracy, recall, KL and calm of learned and certified maps on the eight action tasks.
 
 Each fit runs in one of two single-threaded processes; seeds of a task share compiled code through a temporary cache.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from benchmarks.harness import Bar, main, run_parts
+from benchmarks.harness import Bar, main
+from benchmarks.journal import Journal, run_parts
 
 TASKS = ("R+L2", "R+D", "H+M", "H+O+S", "H+D", "W+M", "W+O+S", "HC+O")
 HOLLOW = ("R+D", "H+D")
@@ -52,22 +54,30 @@ def jobs(quick: bool) -> list[Job]:
     return sorted(work, key=lambda job: (job[1] == "realnvp", job[1] == "gauge"))
 
 
+def fit_config(name: str, kind: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Every setting of a fit."""
+    from cvflows.maps.fit import FitConfig
+
+    chosen = asdict(FitConfig(seed=seed, **settings))
+    return {name: value for name, value in chosen.items() if name != "transport" or value}  # rows older than it hold
+
+
 def fit_one(name: str, kind: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """One fit and its figures."""
     from cvflows.maps.fit import FitConfig
-    from cvflows.runs.fitting import fit_task
+    from cvflows.runs.fitting import fit_map
     from cvflows.tasks.catalogue import task as find_task
 
     options: dict[str, Any] = {"splines": False} if kind.endswith("plain") else {}
-    report = fit_task(find_task(name), kind.removesuffix(" plain"), FitConfig(seed=seed, **settings), **options)
+    report = fit_map(find_task(name), kind.removesuffix(" plain"), FitConfig(seed=seed, **settings), **options)
     return {**report.as_json(), "map": kind}
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool, journal: Journal) -> dict[str, Any]:
     """Maps of every kind on every action task, three seeds each; one of the paper's flow."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = cache  # seeds of one map share what is compiled
-        fits = run_parts(fit_one, jobs(quick), "fitting maps")
+        fits = [row["figures"] for row in run_parts(fit_one, jobs(quick), "fitting maps", journal, config=fit_config)]
     fits.sort(key=lambda fit: TASKS.index(fit["task"]))
     return {"fits": fits, "bars": [] if quick else list(bars(fits))}
 
@@ -90,11 +100,17 @@ def bars(fits: list[dict[str, Any]]) -> Iterator[Bar]:
         yield Bar(f"{task} certified seconds", max(fit["seconds"] for fit in certified), 60, at_least=False)
 
 
+def largest(fits: list[dict[str, Any]], name: str) -> str:
+    """The largest of a figure; a dash where a fit has none, as fits have that were measured before there was one."""
+    values = [fit[name] for fit in fits if fit.get(name) is not None]
+    return f"{max(values):.2g}" if len(values) == len(fits) else "–"
+
+
 def table(report: dict[str, Any]) -> str:
     """Per task and map: the worst seed's shares and KL, the slowest fit."""
     lines = [
-        "| task | map | seeds | accuracy | recall | F1 | KL | mean CV | steps | fit s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| task | map | seeds | accuracy | recall | F1 | KL | mean CV | calm | Lipschitz | steps | fit s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for fit in report["fits"]:
@@ -102,12 +118,14 @@ def table(report: dict[str, Any]) -> str:
     for (task, kind), some in groups.items():
         low = {name: min(fit[name] for fit in some) for name in ("accuracy", "recall", "f1")}
         high = {name: max(fit[name] for fit in some) for name in ("kl", "mean_violation", "gradient_steps", "seconds")}
+        calm, lipschitz = (largest(some, name) for name in ("calm", "lipschitz"))
         lines.append(
             f"| {task} | {kind} | {len(some)} | {low['accuracy']:.2%} | {low['recall']:.1%} | {low['f1']:.1%} "
-            f"| {high['kl']:.3f} | {high['mean_violation']:.1e} | {high['gradient_steps']} | {high['seconds']:.1f} |"
+            f"| {high['kl']:.3f} | {high['mean_violation']:.1e} | {calm} | {lipschitz} "
+            f"| {high['gradient_steps']} | {high['seconds']:.1f} |"
         )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main("map_quality", run, table)
+    main("map_quality", run, table, parts="fits")

@@ -1,4 +1,4 @@
-"""How fast does every method train? Steps per second, one update per step; and what batched projection is worth.
+"""How fast do methods train? Steps per second, one update per step; and what batched projection is worth.
 
 Contenders take turns in groups that all contain SAC: a method's figure is its speed relative to SAC's in the same
 rounds, times SAC's median over all of them. For two projection methods the peer is the same method that also calls
@@ -27,14 +27,14 @@ def train(method: str, name: str) -> Advance:
     import cvflows as cv
     from cvflows.agents.methods import METHODS
     from cvflows.envs.wrappers import AllowedOnly
-    from cvflows.runs.agent import TO_SAMPLES
     from cvflows.runs.config import make_config
+    from cvflows.runs.fitting import TO_SAMPLES
     from cvflows.runs.train import Trainer
 
     task = cv.task(name)
     map_ = None
-    if METHODS[method].decoder == "map":
-        options = TO_SAMPLES if METHODS[method].fitted_to == "samples" else {"splines": False}
+    if METHODS[method].needs_map:
+        options: Any = TO_SAMPLES if METHODS[method].fitted_to == "samples" else {"splines": False}
         map_ = cv.make_map(METHODS[method].map, task.constraint, task.contexts, **options)
     changes = {"hidden": HIDDEN, "batch": BATCH, "learning_starts": WARM, "train_every": 1}
     config = make_config(task, method, overrides=changes, evaluate_every=10**9)
@@ -49,7 +49,7 @@ def train_with_solver(method: str, name: str) -> Advance:
     import numpy as np
 
     import cvflows as cv
-    from cvflows.constraints.solver import ReferenceSolver
+    from cvflows.constraints.reference import ReferenceSolver
 
     task, advance = cv.task(name), train(method, name)
     solver = ReferenceSolver(task.constraint, tolerance=1e-6)
@@ -72,17 +72,22 @@ def train_with_solver(method: str, name: str) -> Advance:
     return with_solver
 
 
-def run(quick: bool) -> dict[str, Any]:
-    """Steps per second of every method on four tasks."""
+def replaying() -> list[str]:
+    """Methods that update at every step; one that learns from rollouts has nothing to compare here."""
     from cvflows.agents.methods import METHODS
 
+    return [name for name, found in METHODS.items() if "train_every" in found.algorithm.Config.names()]
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """Steps per second of every method on four tasks."""
     need("cvxpy", "solver")
     rounds, steps = (1, 100) if quick else (3, 200)
     found: Rounds = {}
     relative: dict[str, float] = {}
     tasks = TASKS[:1] if quick else TASKS
     for name in tasks:
-        others = [method for method in METHODS if method != PEER]
+        others = [method for method in replaying() if method != PEER]
         for start in range(0, len(others), GROUP - 1):
             group = {method: ["train", method, name] for method in (PEER, *others[start : start + GROUP - 1])}
             turns = take_turns(MODULE, group, steps, rounds)
@@ -115,9 +120,9 @@ def draw(speed: dict[str, float], path: Path) -> None:
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     panels = figure.subplots(1, len(TASKS), sharey=True)
-    methods = list(METHODS)[::-1]
+    methods = replaying()[::-1]
     for panel, name in zip(panels, TASKS, strict=True):
-        colours = ["#c8553d" if METHODS[method].decoder == "map" else "#1f4e79" for method in methods]
+        colours = ["#c8553d" if METHODS[method].needs_map else "#1f4e79" for method in methods]
         panel.barh(methods, [speed[f"{name} {method}"] for method in methods], color=colours, height=0.7)
         panel.set(title=name, xlabel="steps per second")
         panel.tick_params(labelsize=8)

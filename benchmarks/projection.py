@@ -97,7 +97,7 @@ def compare(
     twin: cv.AbstractConstraint, x: np.ndarray, a: np.ndarray, action: np.ndarray, count: int, figures: dict[str, Any]
 ) -> dict[str, Any]:
     """The same samples by cvxpy + Clarabel, parameters cached: its time, and our excess distance over its optimum."""
-    from cvflows.constraints.solver import ReferenceSolver
+    from cvflows.constraints.reference import ReferenceSolver
 
     timed = ReferenceSolver(twin, tolerance=1e-8)  # Clarabel's defaults; the optimum below is solved more tightly
     index = itertools.cycle(range(len(a)))
@@ -121,11 +121,11 @@ def compare(
 
 def compare_shell(constraint: cv.AbstractConstraint, a: np.ndarray, action: np.ndarray, count: int) -> dict[str, Any]:
     """Non-convex sets have no solver form: excess over the nearest of a million points of the shell."""
-    structure = constraint.structure(jnp.zeros(0))
-    inner, outer = structure.inner, structure.outer  # type: ignore[union-attr]
+    shell = constraint.radii
+    assert shell is not None, constraint
     rng = np.random.default_rng(1)
     cloud = rng.normal(size=(1_000_000, constraint.action_dim)).astype(np.float32)
-    cloud *= rng.choice([inner, outer], (len(cloud), 1)) / np.linalg.norm(cloud, axis=1, keepdims=True)
+    cloud *= rng.choice(shell, (len(cloud), 1)) / np.linalg.norm(cloud, axis=1, keepdims=True)
     cloud = cloud[np.abs(cloud).max(axis=1) <= 1]
     best = np.array([np.sqrt(np.min(np.sum((cloud - point) ** 2, axis=1))) for point in a[:count]])
     excess = np.linalg.norm(action[:count] - a[:count], axis=1) - best

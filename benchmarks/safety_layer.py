@@ -7,12 +7,13 @@ random episodes; a seed draws its own model, starts and actions. Pole is the wor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from benchmarks.harness import Bar, main, run_parts
+from benchmarks.harness import Bar, main
+from benchmarks.journal import Journal, run_parts
 
 TASKS = ("Ball1D", "Ball3D", "Space-Corridor", "Space-Arena", "Pole")
 FORMS = ("none", "paper", "drift", "stopping")
@@ -75,17 +76,21 @@ def try_form(name: str, form: str, seed: int, episodes: int) -> dict[str, Any]:
     return result
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool, journal: Journal) -> dict[str, Any]:
     """Episodes ended by a violation, in percent, per task, form and policy."""
     seeds, episodes = (1, 20) if quick else (3, 300)
     jobs = [(name, form, seed, episodes) for name in TASKS for form in FORMS for seed in range(seeds)]
-    results = run_parts(try_form, jobs, "passing through safety layers")
-    bars = []
+    results = [row["figures"] for row in run_parts(try_form, jobs, "passing through safety layers", journal)]
+    return {"episodes": episodes, "results": results, "bars": list(bars(results))}
+
+
+def bars(results: list[dict[str, Any]]) -> Iterator[Bar]:
+    """The mean over the seeds must do."""
     for name, form in BARRED:
+        rows = [row for row in results if (row["task"], row["form"]) == (name, form)]
         for policy in ("random", "wall"):
-            worst = float(np.mean([r[policy]["violated"] for r in results if (r["task"], r["form"]) == (name, form)]))
-            bars.append(Bar(f"{name} {form} {policy}: % violated", worst, MOST, at_least=False))
-    return {"episodes": episodes, "results": results, "bars": bars}
+            share = float(np.mean([row[policy]["violated"] for row in rows]))
+            yield Bar(f"{name} {form} {policy}: % violated", share, MOST, at_least=False)
 
 
 def table(report: dict[str, Any]) -> str:
@@ -106,4 +111,4 @@ def table(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main("safety_layer", run, table)
+    main("safety_layer", run, table, parts="results")

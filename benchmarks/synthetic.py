@@ -25,7 +25,7 @@ def write_run(
     import cvflows as cv
     from cvflows.runs.checkpoint import Counts
     from cvflows.runs.config import Inputs, make_config
-    from cvflows.runs.store import RunFolder, csv_lines
+    from cvflows.runs.folder import RunFolder, csv_lines
     from cvflows.runs.tally import Episode, summarise
 
     rng = np.random.default_rng([seed, sum(map(ord, name + method))])
@@ -60,7 +60,7 @@ def write_run(
     run.append("evaluations.csv", csv_lines(rows, heading=True))
     seconds = {"step": done, "from": 0, "seconds": round(done / 300, 3)}
     run.append("timing.csv", csv_lines([seconds], heading=True))
-    run.save({}, {}, Counts(done, 0, len(table), 0, rng.bit_generator.state))  # type: ignore[arg-type]
+    run.save({}, {}, Counts(done, len(table), 0, {}, dict(rng.bit_generator.state)))
     if complete:
         last = {"step": steps, **summarise([replace(table[-1], reward=float(skill + rng.normal(0, 2)))])}
         figures = {"task": name, "method": method, "seed": seed, "steps": steps, "fingerprint": config.fingerprint}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 import signal
@@ -12,9 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-
-import jax
-import numpy as np
 
 HYPER: dict[str, Any] = {"hidden": (8, 8), "batch": 8, "learning_starts": 20, "buffer": 64, "train_every": 4}
 OPTIONS: dict[str, Any] = {
@@ -73,7 +69,7 @@ class Silent:
 
 
 _CONSTRAINTS: dict[str, Any] = {}
-_LEARNERS: dict[Any, tuple[Any, Any]] = {}
+_LEARNERS: dict[Any, Any] = {}
 
 
 def rebuilt(data: Any) -> Any:
@@ -86,38 +82,38 @@ def rebuilt(data: Any) -> Any:
     return _CONSTRAINTS[key]
 
 
-def shared_learner(method: Any, settings: Any, problem: Any, map_: Any = None, seed: int = 0) -> Any:
+def shared_learner(method: Any, settings: Any, problem: Any, map_: Any = None, **options: Any) -> Any:
     """A fresh learner that shares its compiled functions with earlier ones of the same settings."""
     from cvflows.agents.learner import Learner
     from cvflows.maps.store import map_digest
 
-    key = (
-        method,
-        settings,
-        problem.constraint,
-        problem.observation_dim,
-        seed,
-        None if map_ is None else map_digest(map_),
-    )
-    if key not in _LEARNERS:
-        made = Learner(method, settings, problem, map_, seed)
-        _LEARNERS[key] = made, jax.tree.map(np.asarray, made.state)
-    made, state = _LEARNERS[key]
-    fresh = copy.copy(made)
-    fresh.state = jax.tree.map(jax.numpy.array, state)
+    fresh = Learner(method, settings, problem, map_, **options)
+    digest = None if map_ is None else map_digest(map_)
+    key = (method.name, settings, problem.constraint, problem.observation_dim, digest, *sorted(options.items()))
+    first = _LEARNERS.setdefault(key, fresh)
+    for name in ("_act", "_act_randomly", "_decide", "_choose", "_learn"):
+        setattr(fresh, name, getattr(first, name))
     return fresh
+
+
+@contextmanager
+def compiled_once() -> Iterator[None]:
+    """Runs of equal settings share what they compile, also when they are resumed."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("cvflows.runs.train.Learner", shared_learner))
+        for place in ("cvflows.runs.identity", "cvflows.maps.store"):
+            stack.enter_context(patch(f"{place}.rebuild", rebuilt))
+        yield
 
 
 @contextmanager
 def quick() -> Iterator[None]:
     """Runs that compile once, look at losses often and draw nothing."""
     with ExitStack() as stack:
-        stack.enter_context(patch("cvflows.runs.train.Learner", shared_learner))
+        stack.enter_context(compiled_once())
         stack.enter_context(patch("cvflows.runs.train.TensorBoard", Silent))
-        for place in ("cvflows.runs.identity", "cvflows.maps.store"):
-            stack.enter_context(patch(f"{place}.rebuild", rebuilt))
         stack.enter_context(patch("cvflows.runs.train.LOOK_EVERY", 25))
-        stack.enter_context(patch("cvflows.runs.agent.resolved", lambda task, _: known(task)))
+        stack.enter_context(patch("cvflows.agent.resolved", lambda task, _: known(task)))
         stack.enter_context(patch("cvflows.runs.session.resolved", lambda task, _: known(task)))
         stack.enter_context(patch("cvflows.reports.curves.draw_run", lambda folder: folder.path / "curves.png"))
         yield
@@ -148,7 +144,7 @@ def finish(
     """Take a run to its end."""
     from cvflows.runs.session import complete
 
-    return complete(begin_or_resume(folder, method, seed), tick)
+    return dict(complete(begin_or_resume(folder, method, seed), tick))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -32,13 +32,13 @@ def ours(name: str, hidden: tuple[int, ...]) -> Advance:
     from cvflows.envs.wrappers import AllowedOnly
     from cvflows.maps.fit import FitConfig
     from cvflows.runs.config import make_config
-    from cvflows.runs.fitting import fit_task
+    from cvflows.runs.fitting import fit_map
     from cvflows.runs.train import Trainer
 
     task = cv.task(name)
     if task.limits is not None:
         task = task.learn(episodes=200, self_test=0).task
-    map_ = fit_task(task, "auto", FitConfig(steps=100)).fitted.map
+    map_ = fit_map(task, "auto", FitConfig(steps=100)).map
     changes = {"hidden": hidden, "batch": 256, "learning_starts": WARM, "train_every": 1}
     config = make_config(task, "SAC+CVFlow", overrides=changes, evaluate_every=10**9)
     trainer = Trainer(task, config, map_, make_env=lambda: AllowedOnly(task.make_env(), task.constraint, task.reads))
@@ -74,7 +74,8 @@ def updates(name: str, hidden: tuple[int, ...]) -> Advance:
 
     def advance(steps: int) -> None:
         for _ in range(steps):
-            learner.update(rows, rng)
+            draws = learner.algorithm.draw(rng, rows)
+            learner.state, _ = learner._learn(learner.state, learner.frozen, rows, draws)
         jax.block_until_ready(learner.state)
 
     advance(3)
@@ -101,15 +102,16 @@ def _learner(name: str, hidden: tuple[int, ...]) -> tuple[Any, Any]:
     import numpy as np
 
     import cvflows as cv
-    from cvflows.agents.base import Settings
     from cvflows.agents.learner import Learner
     from cvflows.agents.methods import method
     from cvflows.runs.acting import make_problem
 
     task = cv.task(name)
     map_ = cv.make_map("auto", task.constraint, task.contexts, splines=False)
-    learner = Learner(method("SAC+CVFlow"), Settings(hidden=hidden), make_problem(task), map_)
-    return learner, np.random.default_rng(0).normal(size=(1, 256, learner.row_width)).astype(np.float32)
+    found = method("SAC+CVFlow")
+    learner = Learner(found, found.configure({"hidden": hidden}), make_problem(task), map_)
+    width = 2 * task.observation_dim + task.action_dim + 2
+    return learner, np.random.default_rng(0).normal(size=(1, 256, width)).astype(np.float32)
 
 
 def flops_of_update(name: str, hidden: tuple[int, ...]) -> float:
@@ -118,7 +120,7 @@ def flops_of_update(name: str, hidden: tuple[int, ...]) -> float:
 
     learner, rows = _learner(name, hidden)
     noise = np.zeros((1, 2, 256, learner.problem.action_dim), np.float32)
-    compiled: Any = learner._update.lower(learner.state, learner.frozen, rows, noise).compile()
+    compiled: Any = learner._learn.lower(learner.state, learner.frozen, rows, noise).compile()
     return float(compiled.cost_analysis()["flops"])
 
 

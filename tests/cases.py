@@ -60,9 +60,24 @@ def hollow(x: jax.Array, a: jax.Array) -> jax.Array:
     return jnp.stack([a @ a / 1.5 - 1, 1 - a @ a / 1.4])
 
 
+def upper(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return x[:1] + 0.5, jnp.ones((1, 1))
+
+
+def lower(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return 0.6 - x[:1], -jnp.ones((1, 1))
+
+
 MATRIX = [[4.0, 1.0, 0.0], [1.0, 3.0, 0.5], [0.0, 0.5, 2.0]]
 USER_DISC = cv.Constraint(lambda x, a: jnp.sum(a * a) / 0.2 - 1, action_dim=2, convex=True)
 USER_POWER = cv.Constraint(power, action_dim=3, context_dim=3, convex=True)
+CORNER = cv.Box(2, 0.4, 1.0) & cv.Ball(2, 0.6)
+"""The origin satisfies every row of the ball, and lies outside the box."""
+LEFT_DISC = cv.Ellipsoid(16 * np.eye(2), middle=(-0.6, 0.0))
+RIGHT_DISC = cv.Ellipsoid(25 * np.eye(2), middle=(0.6, 0.2))
+DISCS = cv.Union(LEFT_DISC, RIGHT_DISC)
+GATES = cv.Union(cv.HalfSpaces(1, 1, upper, context_dim=1), cv.HalfSpaces(1, 1, lower, context_dim=1))
+"""a ≤ -x - ½, empty for x > ½; a ≥ 0.6 - x, empty for x < -0.4."""
 
 TWINS = ("R+N", "R+O03", "R+O10", "R+O30", "R+M", "H+M", "Ant+L2", "BSS3z", "BSS5z")
 """Tasks whose sets differ from others only in a bound or in size: the solvers need not be compiled for each."""
@@ -99,20 +114,30 @@ CASES: dict[str, Case] = {name: Case(task.constraint, task.contexts) for name, t
     "user power and ball": Case(
         USER_POWER & cv.Ball(3, 0.5), cv.Uniform(3, -10, 10), twin=cv.MaxPower(3, 10.0) & cv.Ball(3, 0.5)
     ),
-    "two discs": Case(
-        cv.Union(cv.Ellipsoid(16 * np.eye(2), middle=(-0.6, 0.0)), cv.Ellipsoid(25 * np.eye(2), middle=(0.6, 0.2))),
-        NO_CONTEXT,
-    ),
+    "two discs": Case(DISCS, NO_CONTEXT),
     "user shell": Case(cv.Constraint(hollow, action_dim=3), NO_CONTEXT, twin=cv.Shell(3, 1.4**0.5, 1.5**0.5)),
 }
+ONLY_MAPPED = {
+    "64 entries": Case(cv.Orthoplex(64, 20.0), cv.Uniform(64, -10, 10)),
+    "gates": Case(GATES, cv.Uniform(1, -1, 2)),
+}
+"""Sets on which only maps are tried."""
 SETS = [name for name in CASES if name not in TWINS]
 CONVEX = [name for name in SETS if CASES[name].constraint.convex]
 
 
 THOROUGH = (
     *("H+O+S", "R+T", "HC+MA", "half-spaces", "three parts", "user power", "user power and ball", "user shell"),
-    *("slice H+M", "slice of a half-space", "slice of a simplex", "gauge R+T", "gauge of half-spaces"),
-    *("gauge of a function", "shell H+D", "box spline H+D", "coupling H+M"),
+    *(
+        "slice H+M",
+        "slice of a half-space",
+        "slice of a simplex",
+        "shares of a sum",
+        "gauge R+T",
+        "gauge of half-spaces",
+    ),
+    *("gauge of a function", "shell H+D", "box spline H+D", "coupling H+M", "coupling H+M, mirrored"),
+    "union of functions",
 )
 """Sets and maps that compile longest and have simpler relatives in the list."""
 
@@ -135,12 +160,12 @@ class MapCase:
     certified: bool
 
 
-CERTIFIED_KINDS = ("auto", "orb", "slice", "gauge", "shell")
+CERTIFIED_KINDS = ("auto", "orb", "slice", "share", "gauge", "shell", "ray")
 
 
 def _map_case(case: str, kind: str, **options: Any) -> MapCase:
-    found = CASES[case]
-    small = {} if kind == "orb" else {"width": 8} | ({"bins": 4} if kind != "realnvp" else {})
+    found = (CASES | ONLY_MAPPED)[case]
+    small = {} if kind in ("orb", "ray") else {"width": 8} | ({"bins": 4} if kind != "realnvp" else {})
     map_ = make_map(kind, found.constraint, found.contexts, seed=3, **{**small, **options})
     return MapCase(map_, found.contexts, kind in CERTIFIED_KINDS)
 
@@ -153,19 +178,37 @@ MAPS: dict[str, tuple[Any, ...]] = {
     "slice R+L2, uniform base": ("R+L2", "slice", {"base": "uniform"}),
     "slice of a function": ("user power", "slice", {"splines": False}),
     "slice of a half-space": ("one half-space", "slice"),
-    "slice of a simplex": ("simplex", "auto", {"splines": False}),
+    "slice of a simplex": ("simplex", "slice", {"splines": False}),
+    "shares of a simplex": ("simplex", "auto", {"splines": False}),
+    "shares of a sum": ("sum", "share"),
     "gauge R+T": ("R+T", "gauge"),
     "gauge of a learned set": ("learned ship", "auto", {"splines": False}),
     "gauge of half-spaces": ("half-spaces", "gauge", {"splines": False}),
     "gauge of an ellipsoid": ("ellipsoid", "auto", {"splines": False}),
     "gauge of a function": ("user power and ball", "gauge", {"splines": False}),
     "gauge of a box and a ball": ("box and ball", "gauge", {"splines": False}),
+    "gauge of a box without 0": ("tight box", "gauge", {"splines": False}),
+    "slice of a box without 0": ("tight box", "slice", {"splines": False}),
+    "ray R+L2": ("R+L2", "ray"),
+    "ray H+M, linear": ("H+M", "ray", {"profile": "linear", "softness": 0.3}),
+    "ray H+O+S, tanh": ("H+O+S", "ray", {"squash": "tanh", "softness": 1.0}),
+    "ray HC+O, wide": ("HC+O", "ray", {"width": 2.0}),
+    "ray R+L2, uniform base": ("R+L2", "ray", {"base": "uniform", "softness": 0.01}),
+    "ray of a learned set": ("learned ship", "ray"),
+    "ray of half-spaces": ("half-spaces", "ray"),
+    "ray of a box and a ball": ("box and ball", "ray"),
+    "ray of a box without 0": ("tight box", "ray"),
+    "ray of a function": ("user power and ball", "ray"),
+    "ray of 64 entries": ("64 entries", "ray"),
     "union of two discs": ("two discs", "auto", {"splines": False}),
+    "union of functions": ("gates", "auto", {"splines": False}),
     "shell R+D": ("R+D", "shell"),
     "shell H+D": ("H+D", "auto"),
     "box spline R+L2, uniform base": ("R+L2", "boxspline", {"base": "uniform"}),
     "box spline H+D": ("H+D", "boxspline"),
     "coupling H+M": ("H+M", "coupling", {"layers": 2}),
+    "coupling H+M, mirrored": ("H+M", "coupling", {"layers": 2, "mirrored": True}),
+    "slice H+M, plain and mirrored": ("H+M", "slice", {"splines": False, "mirrored": True}),
     "RealNVP R+M": ("R+M", "realnvp"),
     "RealNVP R+L2, joint, uniform base": ("R+L2", "realnvp", {"base": "uniform", "joint": True}),
 }

@@ -1,4 +1,7 @@
-"""Shapes and types are checked at run time, in float32, with no silent broadcasting of ranks."""
+"""Shapes and types are checked at run time, in float32, with no silent broadcasting of ranks; cases are random.
+
+A property that fails prints the example and a `@reproduce_failure` line that repeats it.
+"""
 
 import os
 
@@ -8,11 +11,40 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["cvflows.constraints", "cvflows.maps"], "typecheck.checked")
+install_import_hook("cvflows", "typecheck.checked")
 
 import hypothesis
 import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-hypothesis.settings.register_profile("cvflows", deadline=None, max_examples=6, derandomize=True)
+kept = {"database": None} if "CI" in os.environ else {}
+always = {"derandomize": False, "deadline": None, "print_blob": True}
+hypothesis.settings.register_profile("cvflows", max_examples=20, **always, **kept)
 hypothesis.settings.load_profile("cvflows")
+
+
+@pytest.fixture(scope="session")
+def ball():
+    """Ball1D with its constraint learned."""
+    import cvflows as cv
+
+    return cv.task("Ball1D").learn(episodes=100, self_test=0).task
+
+
+@pytest.fixture(scope="session")
+def ball_map(ball, tmp_path_factory):
+    """A folder with a map of its set that needs no fit."""
+    import cvflows as cv
+
+    map_ = cv.make_map("gauge", ball.constraint, ball.contexts, splines=False)
+    return cv.save_map(map_, tmp_path_factory.mktemp("map"))
+
+
+@pytest.fixture(scope="module")
+def compiled_once():
+    """Runs of equal settings share what they compile."""
+    from benchmarks import tiny
+
+    with tiny.compiled_once():
+        yield

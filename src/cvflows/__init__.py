@@ -14,14 +14,16 @@ from cvflows.tasks.registration import register_tasks
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from cvflows.agent import Agent as Agent
     from cvflows.agents.methods import Method as Method
+    from cvflows.agents.methods import add_method as add_method
     from cvflows.constraints.base import TOLERANCE as TOLERANCE
     from cvflows.constraints.base import AbstractConstraint as AbstractConstraint
-    from cvflows.constraints.base import Constraint as Constraint
     from cvflows.constraints.contexts import Normal as Normal
     from cvflows.constraints.contexts import Observed as Observed
     from cvflows.constraints.contexts import Product as Product
     from cvflows.constraints.contexts import Uniform as Uniform
+    from cvflows.constraints.functions import Constraint as Constraint
     from cvflows.constraints.guard import Guard as Guard
     from cvflows.constraints.guard import Verdict as Verdict
     from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
@@ -31,19 +33,19 @@ if TYPE_CHECKING:
     from cvflows.constraints.outcome import Outcome as Outcome
     from cvflows.constraints.outcome import Projection as Projection
     from cvflows.constraints.ranges import Ranges as Ranges
-    from cvflows.constraints.sets import Ball as Ball
-    from cvflows.constraints.sets import Box as Box
-    from cvflows.constraints.sets import Ellipsoid as Ellipsoid
-    from cvflows.constraints.sets import HalfSpaces as HalfSpaces
-    from cvflows.constraints.sets import MaxPower as MaxPower
-    from cvflows.constraints.sets import MomentArm as MomentArm
-    from cvflows.constraints.sets import Orthoplex as Orthoplex
-    from cvflows.constraints.sets import Shell as Shell
-    from cvflows.constraints.sets import Simplex as Simplex
-    from cvflows.constraints.sets import SinSquared as SinSquared
-    from cvflows.constraints.sets import Sum as Sum
-    from cvflows.constraints.sets import Tip as Tip
-    from cvflows.constraints.sets import make_set as make_set
+    from cvflows.constraints.sets.box import Box as Box
+    from cvflows.constraints.sets.ellipsoid import Ellipsoid as Ellipsoid
+    from cvflows.constraints.sets.half_spaces import HalfSpaces as HalfSpaces
+    from cvflows.constraints.sets.joints import MomentArm as MomentArm
+    from cvflows.constraints.sets.joints import Tip as Tip
+    from cvflows.constraints.sets.registry import make_set as make_set
+    from cvflows.constraints.sets.shares import Simplex as Simplex
+    from cvflows.constraints.sets.shares import Sum as Sum
+    from cvflows.constraints.sets.spheres import Ball as Ball
+    from cvflows.constraints.sets.spheres import Shell as Shell
+    from cvflows.constraints.sets.weighted import MaxPower as MaxPower
+    from cvflows.constraints.sets.weighted import Orthoplex as Orthoplex
+    from cvflows.constraints.sets.weighted import SinSquared as SinSquared
     from cvflows.constraints.union import Union as Union
     from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
     from cvflows.envs.wrappers import LatentActions as LatentActions
@@ -51,35 +53,41 @@ if TYPE_CHECKING:
     from cvflows.maps.fit import FitConfig as FitConfig
     from cvflows.maps.fit import fit as fit
     from cvflows.maps.fit import fit_to_samples as fit_to_samples
+    from cvflows.maps.kinds import MapKind as MapKind
+    from cvflows.maps.kinds import add_map as add_map
     from cvflows.maps.kinds import make_map as make_map
     from cvflows.maps.quality import Quality as Quality
     from cvflows.maps.quality import measure as measure
     from cvflows.maps.store import load_map as load_map
     from cvflows.maps.store import save_map as save_map
-    from cvflows.runs.agent import Agent as Agent
     from cvflows.tasks.base import Task as Task
     from cvflows.tasks.catalogue import task as task
 
 _HOMES = {
-    "agents.methods": ("Method",),
-    "constraints.base": ("TOLERANCE", "AbstractConstraint", "Constraint"),
+    "agent": ("Agent",),
+    "agents.methods": ("Method", "add_method"),
+    "constraints.base": ("TOLERANCE", "AbstractConstraint"),
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
+    "constraints.functions": ("Constraint",),
     "constraints.guard": ("Guard", "Verdict"),
     "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),
     "constraints.outcome": ("Maximum", "Outcome", "Projection"),
     "constraints.ranges": ("Ranges",),
-    "constraints.sets": (
-        *("Ball", "Box", "Ellipsoid", "HalfSpaces", "MaxPower", "MomentArm", "Orthoplex"),
-        *("Shell", "Simplex", "SinSquared", "Sum", "Tip", "make_set"),
-    ),
+    "constraints.sets.box": ("Box",),
+    "constraints.sets.ellipsoid": ("Ellipsoid",),
+    "constraints.sets.half_spaces": ("HalfSpaces",),
+    "constraints.sets.joints": ("MomentArm", "Tip"),
+    "constraints.sets.registry": ("make_set",),
+    "constraints.sets.shares": ("Simplex", "Sum"),
+    "constraints.sets.spheres": ("Ball", "Shell"),
+    "constraints.sets.weighted": ("MaxPower", "Orthoplex", "SinSquared"),
     "constraints.union": ("Union",),
     "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),
-    "maps.kinds": ("make_map",),
+    "maps.kinds": ("MapKind", "add_map", "make_map"),
     "maps.quality": ("Quality", "measure"),
     "maps.store": ("load_map", "save_map"),
-    "runs.agent": ("Agent",),
     "tasks.base": ("Task",),
     "tasks.catalogue": ("task",),
 }

@@ -9,18 +9,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 import tyro
 
-from cvflows.commands.catalogue import draw, methods, tasks
+from cvflows.commands.listing import draw, methods, settings, tasks
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
 from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
+from cvflows.plugins import load_plugins
 
-COMMANDS: dict[str, Callable[..., Any]] = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "tasks": tasks,
     "methods": methods,
+    "settings": settings,
     "draw": draw,
     "fit": fit,
     "train": train,
@@ -34,34 +36,35 @@ REFUSED, INTERNAL, INPUT_OUTPUT, INTERRUPTED, PIPE = 2, 70, 74, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Whatever goes wrong is one line on stderr, and an exit code.
+    """Run one command. An error is one line on stderr and an exit code.
 
     2: an argument or a file was refused; 74: the system refused a file; 70: unexpected; 130: interrupted. The
     environment variable CVFLOWS_DEBUG=1 shows tracebacks instead.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     if (cache := _private_cache()) is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
     debug = os.environ.get("CVFLOWS_DEBUG", "") not in ("", "0")
     try:
         with _one_line_warnings():
-            _check(words)
+            _check(given)
+            load_plugins()
             tyro.extras.subcommand_cli_from_dict(
-                COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=words
+                COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=given
             )
     except (CVFlowsError, OSError, KeyboardInterrupt, Exception) as error:
         if debug:
             raise
-        return _said(error)
+        return _report(error)
     return 0
 
 
-def _said(error: BaseException) -> int:
-    """Say in one line what went wrong; the exit code."""
+def _report(error: BaseException) -> int:
+    """Print in one line what went wrong; returns the exit code."""
     match error:
         case CVFlowsError():
             return _say(what(error), REFUSED)
-        case BrokenPipeError():  # who read our output left
+        case BrokenPipeError():  # the reader of our output is gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE
         case OSError():
@@ -78,14 +81,14 @@ def _say(line: str, code: int) -> int:
     return code
 
 
-def _check(words: Sequence[str]) -> None:
-    """Refuse what no option can mean."""
-    for index, word in enumerate(words):
-        option = words[index - 1] if index and words[index - 1].startswith("-") else "argument"
-        if not word or (word.endswith("=") and word.startswith("--")):
-            raise ArgumentError((word or option).strip("-="), "a value", "nothing")
-        if "\0" in word:
-            raise ArgumentError(option.strip("-"), "text without NUL", repr(word))
+def _check(given: Sequence[str]) -> None:
+    """Refuse empty arguments and NUL characters, which no option can mean."""
+    for index, text in enumerate(given):
+        option = given[index - 1] if index and given[index - 1].startswith("-") else "argument"
+        if not text or (text.endswith("=") and text.startswith("--")):
+            raise ArgumentError((text or option).strip("-="), "a value", "nothing")
+        if "\0" in text:
+            raise ArgumentError(option.strip("-"), "text without NUL", repr(text))
 
 
 @contextmanager
@@ -95,24 +98,31 @@ def _one_line_warnings() -> Iterator[None]:
         warnings.simplefilter("always", DamageWarning)
         usual = warnings.showwarning
 
-        def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, DamageWarning):
                 _say(f"warning: {message}", 0)
             else:
-                usual(message, category, *where, **more)
+                usual(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
         yield
 
 
 def _private_cache() -> Path | None:
-    """A folder for compiled code that nobody else can read or write; None where there is none to be had.
+    """A folder for compiled code that nobody else can read or write; None where there is none.
 
-    What is compiled is executed, so a folder of another user is not taken.
+    Compiled code is executed, so a folder of another user is not used.
     """
-    given = os.environ.get("XDG_CACHE_HOME", "")
+    base = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        folder = (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "cvflows"
+        folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "cvflows"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat(follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

@@ -6,7 +6,7 @@ import difflib
 import numbers
 import operator
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import SupportsFloat, SupportsIndex, TypeVar
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class ConstraintFunctionError(CVFlowsError, ValueError):
 
 
 class NotConvexError(ConstraintFunctionError):
-    """A set was declared convex, and is not."""
+    """A set was declared convex but is not."""
 
 
 class EmptySetError(CVFlowsError, RuntimeError):
@@ -57,7 +57,7 @@ class StoreError(CVFlowsError, OSError):
 
 
 class DamageWarning(UserWarning):
-    """A damaged file was found that could be done without."""
+    """A damaged file was found that is not needed."""
 
 
 class UnknownNameError(CVFlowsError, LookupError):
@@ -72,11 +72,11 @@ class UnknownNameError(CVFlowsError, LookupError):
 
 
 class UnenforceableLimitError(CVFlowsError, ValueError):
-    """A limit on states that no action can keep: something pushes harder than full braking."""
+    """A limit on states that no action can enforce: something pushes harder than full braking."""
 
 
 class UnsafeLimitsWarning(UserWarning):
-    """A learned constraint was tried, and episodes left its limits although every action was guarded."""
+    """Test episodes left the limits of a learned constraint although every action was guarded."""
 
 
 class NothingLearnedWarning(UserWarning):
@@ -100,31 +100,36 @@ def what(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def positive(argument: str, value: float) -> float:
+def positive(argument: str, value: object) -> float:
     """`value` as a float, or an error when it is not a positive finite number."""
     try:
-        number = float(value)
+        number = float(value) if isinstance(value, (SupportsFloat, SupportsIndex, str)) else None
     except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(argument, "a positive number", quoted(value)) from None
+        number = None
+    if number is None:
+        raise ArgumentError(argument, "a positive number", quoted(value))
     if not 0 < number < float("inf"):
         raise ArgumentError(argument, "a positive number", value)
     return number
 
 
-def within(argument: str, value: float, low: float, high: float, *, above: bool = False) -> float:
+def within(argument: str, value: T, low: float, high: float, *, above: bool = False) -> T:
     """`value`, or an error when it is not a number in [low, high], or in (low, high] with `above`."""
-    right = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not right or not (low < value if above else low <= value) or not value <= high:
-        raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", quoted(value))
-    return value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        beyond = value <= low if above else value < low
+        if not beyond and value <= high:
+            return value
+    raise ArgumentError(argument, f"a number in {'(' if above else '['}{low:g}, {high:g}]", quoted(value))
 
 
-def dimension(argument: str, value: int, *, least: int = 1, most: int = 10**15) -> int:
+def dimension(argument: str, value: object, *, least: int = 1, most: int = 10**15) -> int:
     """`value` as an int, or an error when it is not a whole number in [least, most]."""
-    try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = least - 1
+    number = least - 1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:  # an array
+            number = least - 1
     if number < least:
         raise ArgumentError(argument, f"a whole number ≥ {least}", quoted(value))
     if number > most:
@@ -140,7 +145,7 @@ def quoted(value: object) -> str:
         return f"something of type {type(value).__name__} that cannot be printed"
 
 
-def look_up(kind: str, name: str, table: Mapping[str, T]) -> T:
+def look_up(kind: str, name: object, table: Mapping[str, T]) -> T:
     """`table[name]`, ignoring case, or an error with the nearest name."""
     for choice, value in table.items():
         if isinstance(name, str) and choice.casefold() == name.casefold():

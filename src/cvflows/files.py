@@ -15,15 +15,29 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from cvflows.errors import ArgumentError, StoreError, quoted
 
 P = ParamSpec("P")
 T = TypeVar("T")
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+else:
+    Json = object  # recursive, so for the type checker only
 MOST_JSON = 1 << 26
 """Bytes of the largest record that is read."""
 CHUNK = 1 << 20
+
+
+class Digest(Protocol):
+    """A running hash, as hashlib makes them."""
+
+    def update(self, data: bytes, /) -> None:
+        """Add bytes."""
+
+    def hexdigest(self) -> str:
+        """The hash of all bytes so far."""
 
 
 class Format(NamedTuple):
@@ -46,7 +60,7 @@ def perform(operation: str, path: Path, action: Callable[P, T], *args: P.args, *
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its words where they are clear."""
+    """Why the system refused: its own message, except for symbolic links."""
     return "a symbolic link is not followed" if error.errno == errno.ELOOP else error.strerror or str(error)
 
 
@@ -76,7 +90,7 @@ def writable(path: Path) -> Iterator[int]:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of it, where the system takes only a part at a time."""
+    """Write all of it, also where the system writes only a part per call."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -145,7 +159,7 @@ def read_bytes(path: Path, most: int, hint: str = "", *, follow: bool = False) -
         raise StoreError(path, f"cannot be read ({reason(error)}){hint}") from None
 
 
-def hash_prefix(path: Path, size: int) -> Any:
+def hash_prefix(path: Path, size: int) -> Digest:
     """The running SHA-256 of the first `size` bytes of a file that has them."""
     running, left = hashlib.sha256(), size
     try:
@@ -160,18 +174,18 @@ def hash_prefix(path: Path, size: int) -> Any:
     return running
 
 
-def serialise(record: Mapping[str, Any]) -> bytes:
-    """The one way in which a record is written."""
+def serialise(record: Mapping[str, object]) -> bytes:
+    """A record as bytes; there is one way only, so that checksums agree."""
     return json.dumps(record, indent=1).encode()
 
 
-def write_record(path: Path, form: Format, data: Mapping[str, Any]) -> None:
+def write_record(path: Path, form: Format, data: Mapping[str, object]) -> None:
     """Write a record of that format, with its checksum."""
     record = {"format": form.name, "version": form.version, **data}
     write_atomically(path, serialise({**record, "sha256": hashlib.sha256(serialise(record)).hexdigest()}))
 
 
-def read_record(path: Path, form: Format, hint: str = "") -> dict[str, Any]:
+def read_record(path: Path, form: Format, hint: str = "") -> dict[str, Json]:
     """What `write_record` was given; a file that is foreign, of another version, or changed in any byte is refused."""
     content = read_bytes(path, MOST_JSON, hint)
     try:

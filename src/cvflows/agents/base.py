@@ -1,103 +1,124 @@
-"""What every learner shares: the problem it faces, its settings and its data."""
+"""Algorithm: how a policy acts and learns, as pure functions of its state. One file per algorithm; see `sac.py`.
+
+An algorithm knows neither environments nor files. `Learner` compiles it and holds its state and its experience.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from cvflows.agents.networks import Sizes, apply
-from cvflows.constraints.base import AbstractConstraint
+from cvflows.agents.decoders import Decoder, Frozen
+from cvflows.agents.experience import Experience
+from cvflows.agents.networks import Perceptron
+from cvflows.agents.problem import Acted, Latents, Numbers, Observations
+from cvflows.agents.settings import Settings, Value
 
-Observations = Float[Array, "batch observation"]
-Latents = Float[Array, "batch action"]
-Contexts = Float[Array, "batch context"]
-Scalars = Float[Array, " batch"]
-Critics = Float[Array, "critics parameters"]
-Noise = Float[Array, "2 batch action"]
 Metrics = dict[str, Array]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Numbers of a learner.
-
-    `learning_rate` falls linearly to `rate_left` of it in that many `updates`. `reward_scale` multiplies rewards before
-    learning. `target_entropy` is what -E[log π] is held at, None: -d. `noise` and `target_noise` are in units of the
-    latent's reach: 1 for a box, 3 standard deviations for a normal base. `frank_wolfe_rate` is how far NFW's actor is
-    drawn to the best corner.
-    """
-
-    discount: float = 0.99
-    tau: float = 0.005
-    learning_rate: float = 3e-4
-    rate_left: float = 1.0
-    updates: int = 1_000_000
-    hidden: tuple[int, ...] = (256, 256)
-    batch: int = 256
-    reward_scale: float = 1.0
-    target_entropy: float | None = None
-    noise: float = 0.1
-    target_noise: float = 0.2
-    policy_delay: int = 2
-    frank_wolfe_rate: float = 0.01
-
-    def adam(self) -> optax.GradientTransformation:
-        """The optimiser of every network."""
-        if self.rate_left == 1:
-            return optax.adam(self.learning_rate)
-        last = self.rate_left * self.learning_rate
-        return optax.adam(optax.linear_schedule(self.learning_rate, last, self.updates))
-
-
-class Problem(NamedTuple):
-    """Sizes, the allowed actions, and how a context is read from an observation (last axis, JAX in, JAX out)."""
-
-    observation_dim: int
-    constraint: AbstractConstraint
-    read: Callable[[Any], Any]
+class State(Protocol):
+    """A pytree of arrays: everything that learning changes, the actor's parameters among it."""
 
     @property
-    def action_dim(self) -> int:
-        return self.constraint.action_dim
-
-    def actor_sizes(self, hidden: tuple[int, ...], outputs: int) -> Sizes:
-        """Layers of an actor."""
-        return (self.observation_dim, *hidden, outputs)
-
-    def critic_sizes(self, hidden: tuple[int, ...]) -> Sizes:
-        """Layers of a critic."""
-        return (self.observation_dim + self.action_dim, *hidden, 1)
+    def actor(self) -> Array: ...
 
 
-class Batch(NamedTuple):
-    """Transitions; `taken` is what the critic sees of the action."""
+ConfigT = TypeVar("ConfigT", bound=Settings)
+StateT = TypeVar("StateT", bound=State)
+DataT = TypeVar("DataT")
 
-    observation: Observations
-    taken: Latents
-    reward: Scalars
-    following: Observations
-    terminal: Scalars
+
+class Presets(NamedTuple):
+    """Settings that are known to work: what the paper's table says by family of environments, and what was tuned.
+
+    `steps`: of a whole run, by family. `tuned` changes the paper's values by family, then by task.
+    """
+
+    steps: Mapping[str, int]
+    paper: Mapping[str, Mapping[str, Value]]
+    tuned: Mapping[str, Mapping[str, Value]]
+
+    def find(self, preset: str, task: str, family: str) -> dict[str, Value]:
+        """What a preset changes in the defaults, for a task."""
+        values = dict(self.paper.get(family, {}))
+        if preset == "tuned":
+            values |= {**self.tuned.get(family, {}), **self.tuned.get(task, {})}
+        return values
+
+
+class Rhythm(NamedTuple):
+    """What a run has unless it says otherwise: environments side by side, steps between evaluations and checkpoints."""
+
+    num_envs: int = 1
+    evaluate_every: int = 5_000
+    checkpoint_every: int = 10_000
+
+
+@dataclass(frozen=True)
+class Algorithm(abc.ABC, Generic[ConfigT, StateT, DataT]):
+    """A rule, for one decoder and its settings, with a state and data of its own types.
+
+    `steps`: of the run, which schedules are spread over; `environments` that are stepped side by side.
+    """
+
+    decoder: Decoder
+    settings: ConfigT
+    steps: int = 1_000_000
+    environments: int = 1
+
+    Config: ClassVar[type[Settings]]
+    presets: ClassVar[Presets] = Presets({}, {}, {})
+    rhythm: ClassVar[Rhythm] = Rhythm()
+    independent_noise: ClassVar[bool] = True
+    """Whether a policy's density is that of independent draws, so that noise may not be correlated over steps."""
+
+    @property
+    @abc.abstractmethod
+    def actor(self) -> Perceptron:
+        """The network from an observation to what `choose` takes; its parameters are `state.actor`."""
+
+    @abc.abstractmethod
+    def init(self, seed: int) -> StateT:
+        """A fresh state."""
+
+    @abc.abstractmethod
+    def choose(self, output: Array, frozen: Frozen, observation: Observations, noise: Latents | None) -> Acted:
+        """Latents from the actor's `output`, with their actions; exploring where there is standard normal `noise`."""
+
+    @abc.abstractmethod
+    def learn(self, state: StateT, frozen: Frozen, data: DataT, draws: Numbers) -> tuple[StateT, Metrics]:
+        """A state that has learned from `data`, which its experience gave, with random `draws`."""
+
+    @abc.abstractmethod
+    def draw(self, rng: np.random.Generator, data: DataT) -> np.ndarray:
+        """Random numbers for `learn`, drawn on the host from a generator that can be saved."""
+
+    @abc.abstractmethod
+    def experience(self) -> Experience[DataT]:
+        """An empty experience of the kind this algorithm learns from."""
 
     @classmethod
-    def unpack(cls, rows: Float[Array, "batch width"], observation_dim: int) -> Batch:
-        """From rows (observation, taken, reward, following, terminal)."""
-        o, width = observation_dim, rows.shape[1]
-        d = width - 2 * o - 2
-        return cls(rows[:, :o], rows[:, o : o + d], rows[:, o + d], rows[:, o + d + 1 : width - 1], rows[:, -1])
+    def scaled_to(cls, settings: ConfigT, steps: int) -> ConfigT:
+        """Settings for a short run on somebody's own environment."""
+        return settings
+
+    def prepare(self, state: StateT, observations: np.ndarray) -> StateT:
+        """The state as learning begins, given the observations (n, o) so far."""
+        return state
 
 
-def values(critics: Critics, sizes: Sizes, observation: Observations, taken: Latents) -> list[Scalars]:
-    """Q_i(s, taken) of every critic."""
-    both = jnp.concatenate([observation, taken], axis=1)
-    return [apply(critics[index], sizes, both)[:, 0] for index in range(critics.shape[0])]
+AnyAlgorithm = Algorithm[Any, Any, Any]
 
 
-def normal_log_density(noise: Latents, log_std: Latents) -> Scalars:
-    """log N(m + e^log_std·noise; m, e^log_std), summed over the entries."""
-    return -jnp.sum(noise**2 / 2 + log_std, axis=1) - noise.shape[1] * math.log(2 * math.pi) / 2
+def adam(learning_rate: float, share_left: float, updates: int) -> optax.GradientTransformation:
+    """Adam whose rate falls linearly to `share_left` of it in that many updates."""
+    if share_left == 1:
+        return optax.adam(learning_rate)
+    return optax.adam(optax.linear_schedule(learning_rate, share_left * learning_rate, updates))

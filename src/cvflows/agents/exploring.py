@@ -25,11 +25,11 @@ class Exploration:
         self._fresh[index] = True
 
     def draw(self, rng: np.random.Generator, *, white: bool = False) -> np.ndarray:
-        """The next noise of every environment, (environments, dim); `white` for once leaves the last one away."""
+        """The next noise of every environment, (environments, dim); `white` noise ignores the step before."""
         drawn = rng.standard_normal(self._noise.shape, np.float32)
         if self._keep and not white:
-            going_on = self._keep * self._noise + self._new * drawn
-            drawn = np.where(self._fresh[:, None], drawn, going_on)
+            correlated = self._keep * self._noise + self._new * drawn
+            drawn = np.where(self._fresh[:, None], drawn, correlated)
             self._fresh[:] = False
             self._noise = drawn
         return drawn

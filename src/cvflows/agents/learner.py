@@ -1,75 +1,148 @@
-"""A learner: a method on a problem, compiled. Arrays in, arrays out; it knows neither environments nor files."""
+"""Learner: a method on a problem, compiled, with its state, its experience and its random numbers.
+
+It knows neither environments nor files. Random numbers are drawn on the host, from one generator: that is faster than
+in a compiled function, and a learner whose state, experience and generator are restored continues as if it had never
+stopped.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from cvflows.agents.accepting import accepting
-from cvflows.agents.base import Batch, Problem, Settings
-from cvflows.agents.decoding import Acted, Decoder, judged
+from cvflows.agents.base import AnyAlgorithm, Metrics, State
+from cvflows.agents.decoders import Decoder, Frozen
+from cvflows.agents.experience import Experience, Steps
+from cvflows.agents.exploring import Exploration
 from cvflows.agents.methods import Method
-from cvflows.agents.networks import apply, apply_on_host
-from cvflows.agents.sac import SAC
-from cvflows.agents.td3 import TD3
-from cvflows.errors import ArgumentError, look_up
+from cvflows.agents.problem import Acted, Numbers, Problem
+from cvflows.agents.rejection import AT_EVALUATION, TOLD, accepting, draw_preference
+from cvflows.agents.settings import Settings
+from cvflows.constraints.writing import write
 from cvflows.maps.base import ActionMap
 
 SCALARS = 5
 FEW = 8
 """Observations for which the actor is computed on the host."""
-RULES: dict[str, Any] = {"sac": SAC, "td3": TD3, "ddpg": TD3}
 
 
 class Learner:
-    """`act` on observations, `update` on transitions.
-
-    Noise is drawn on the host, from a generator that the caller owns (and can save): that is faster than in a compiled
-    function, and a learner whose `state` and generator are restored goes on as if it had never stopped.
-    """
+    """`explore` and `decide` on observations, `add` steps, `learn` what is due."""
 
     def __init__(
-        self, method: Method, settings: Settings, problem: Problem, map_: ActionMap | None = None, seed: int = 0
+        self,
+        method: Method,
+        settings: Settings,
+        problem: Problem,
+        map_: ActionMap | None = None,
+        *,
+        seed: int = 0,
+        steps: int = 1_000_000,
+        environments: int = 1,
     ) -> None:
-        if (method.decoder == "map") != (map_ is not None):
-            raise ArgumentError("map_", f"{'a map' if method.decoder == 'map' else 'None'} for {method.name}", map_)
+        tries = settings.attempts
         self.method, self.settings, self.problem, self.map = method, settings, problem, map_
-        decoder, self.frozen = Decoder.of(method, problem, map_)
-        self.rule = look_up("rule", method.rule, RULES)(decoder, settings)
-        self.state: Any = self.rule.init(seed)
+        self._preferences = np.zeros((environments, TOLD if tries > 1 else 0), np.float32)
+        told = Problem(problem.observation_dim + self._preferences.shape[1], problem.constraint, _reader(problem))
+        decoder, self.frozen = method.decoder.make(told, map_, **method.options)
+        self.algorithm: AnyAlgorithm = method.algorithm(decoder, settings, steps, environments)
+        self.state: State = self.algorithm.init(seed)
+        self.experience: Experience[Any] = self.algorithm.experience()
+        self.rng = np.random.default_rng([seed, 7])
+        self.noise_dim, self._tries = problem.action_dim * tries, tries
+        self.exploration = Exploration(environments, self.noise_dim, settings.correlation)
         self._act, self._act_randomly = (
-            jax.jit(_packed(accepting(act, method.tries), tries=True) if method.tries > 1 else _packed(act))
-            for act in (partial(_act, self.rule), partial(_random, decoder))
+            jax.jit(_packed_with_tries(accepting(act, tries)) if tries > 1 else _packed(act))
+            for act in (partial(_act, self.algorithm), partial(_random, decoder))
         )
-        self._decide = jax.jit(_packed(partial(_act, self.rule)))
-        self._choose = jax.jit(_packed(self.rule.choose))
-        self._update = jax.jit(partial(_update, self.rule), donate_argnums=0)
+        self._decide = jax.jit(_packed(partial(_act, self.algorithm)))
+        self._choose = jax.jit(_packed(self.algorithm.choose))
+        self._learn = jax.jit(partial(_learn, self.algorithm), donate_argnums=0)
 
-    @property
-    def row_width(self) -> int:
-        """Numbers of one stored transition."""
-        return 2 * self.problem.observation_dim + self.problem.action_dim + 2
+    def begin(self, environment: int, seed: int) -> None:
+        """A new episode begins in one environment."""
+        self.exploration.restart(environment)
+        if self._preferences.size:
+            self._preferences[environment] = draw_preference(seed)
 
-    @property
-    def noise_dim(self) -> int:
-        """Numbers of noise per observation."""
-        return self.problem.action_dim * self.method.tries
+    def explore(self, observations: np.ndarray) -> Acted:
+        """What to do at observations (n, o), one per environment, while learning: at random until it is warm."""
+        warm, seen = self.experience.warm, self._told(observations, self._preferences)
+        noise = self.exploration.draw(self.rng, white=warm and self.algorithm.independent_noise)
+        if warm:
+            return self._stochastic(seen, noise)
+        return self._unpacked(self._act_randomly(self.state.actor, self.frozen, seen, noise))
 
-    def act(self, observation: np.ndarray, noise: np.ndarray | None) -> Acted:
-        """Latents and actions for observations (n, o): exploring with normal `noise` (n, `noise_dim`), or not."""
-        if len(observation) <= FEW and (noise is None or self.method.tries == 1):
-            output = apply_on_host(np.asarray(self.state.actor), self.rule.actor_sizes, observation)
-            return self._unpacked(self._choose(output, self.frozen, observation, noise))
-        act = self._decide if noise is None else self._act
-        return self._unpacked(act(self.state.actor, self.frozen, observation, noise))
+    def decide(self, observations: np.ndarray, *, stochastic: bool = False) -> Acted:
+        """What to do at observations (n, o) without learning: the policy's mean, or a draw from it."""
+        preference = np.tile(AT_EVALUATION[: self._preferences.shape[1]], (len(observations), 1))
+        seen = self._told(observations, preference)
+        if stochastic:
+            return self._stochastic(seen, self.rng.standard_normal((len(seen), self.noise_dim), np.float32))
+        if len(seen) <= FEW:
+            return self._unpacked(self._choose(self._output(seen), self.frozen, seen, None))
+        return self._unpacked(self._decide(self.state.actor, self.frozen, seen, None))
 
-    def act_randomly(self, observation: np.ndarray, noise: np.ndarray) -> Acted:
-        """Latents of the map's base distribution, or uniform in the box, made from normal `noise` (n, `noise_dim`)."""
-        return self._unpacked(self._act_randomly(self.state.actor, self.frozen, observation, noise))
+    def decide_alone(self, observation: np.ndarray) -> np.ndarray:
+        """The action (d,) of `decide` at one observation (o,): in Python where the decoder can be written so."""
+        seen = self._told(observation[None], AT_EVALUATION[None, : self._preferences.shape[1]])
+        if self.written is not None:
+            try:
+                found = self.written(self._output(seen)[0].tolist(), seen[0].tolist())
+                return np.array(found, np.float32)
+            except (ArithmeticError, ValueError):  # a division by zero or the like: JAX knows what it means
+                pass
+        return np.asarray(self.decide(observation[None]).action)[0]
+
+    @cached_property
+    def written(self) -> Callable[[list[float], list[float]], list[float]] | None:
+        """From an actor's output and an observation to the action, as plain Python; None where it cannot be written."""
+
+        def action(output: Array, seen: Array) -> Array:
+            return jnp.asarray(self.algorithm.choose(output[None], self.frozen, seen[None], None).action)[0]
+
+        actor = self.algorithm.actor
+        found = write(action, output=actor.outputs, seen=actor.inputs)
+        return None if found is None else found.define("action", f"[{', '.join(found.results)}]")
+
+    def add(self, steps: Steps) -> None:
+        """Keep a step of every environment."""
+        before, after = (self._told(seen, self._preferences) for seen in (steps.observation, steps.next_observation))
+        was_learning = self.experience.learning
+        self.experience.add(steps._replace(observation=before, next_observation=after))
+        if self.experience.learning and not was_learning:
+            seen = self.experience.observations[:, : self.problem.observation_dim]
+            self.state = self.algorithm.prepare(self.state, seen)
+
+    def learn(self) -> Metrics | None:
+        """Learn what is due; the metrics of the last update, None where nothing was due."""
+        metrics = None
+        while (data := self.experience.due(self.rng)) is not None:
+            metrics = self.update(data)
+        return metrics
+
+    def update(self, data: object) -> Metrics:
+        """Learn from data of the kind that the experience gives."""
+        draws = self.algorithm.draw(self.rng, data)
+        self.state, metrics = self._learn(self.state, self.frozen, data, draws)
+        return metrics
+
+    def _told(self, observations: np.ndarray, preferences: np.ndarray) -> np.ndarray:
+        return np.concatenate([observations, preferences], axis=1) if preferences.shape[1] else observations
+
+    def _output(self, seen: np.ndarray) -> np.ndarray:
+        return self.algorithm.actor.on_host(np.asarray(self.state.actor), seen)
+
+    def _stochastic(self, seen: np.ndarray, noise: np.ndarray) -> Acted:
+        if len(seen) <= FEW and self._tries == 1:
+            return self._unpacked(self._choose(self._output(seen), self.frozen, seen, noise))
+        return self._unpacked(self._act(self.state.actor, self.frozen, seen, noise))
 
     def _unpacked(self, columns: jax.Array) -> Acted:
         table, d = np.asarray(columns), self.problem.action_dim
@@ -80,47 +153,42 @@ class Learner:
         tried = table[:, end + 1 :].reshape(len(table), -1, d)
         return acted._replace(rejected=[some[: int(count)] for some, count in zip(tried, table[:, end], strict=True)])
 
-    def standardise(self, observations: np.ndarray) -> None:
-        """From now on networks see observations relative to the mean and spread of these (n, o)."""
-        self.state = self.rule.standardise(self.state, observations)
 
-    def update(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, jax.Array]:
-        """One step per batch of stored rows (batches, batch, width); their mean metrics, still being computed."""
-        noise = rng.standard_normal((len(rows), 2, rows.shape[1], self.problem.action_dim), np.float32)
-        self.state, metrics = self._update(self.state, self.frozen, rows, noise)
-        return metrics
+def _reader(problem: Problem) -> Callable[[Array], Array]:
+    """How a context is read from an observation that further numbers may follow."""
+    size, read = problem.observation_dim, problem.read
+    return lambda observation: read(observation[:, :size]) if observation.shape[1] > size else read(observation)
 
 
-def _act(rule: Any, actor: Any, frozen: Any, observation: Any, noise: Any) -> Acted:
-    return rule.choose(apply(actor, rule.actor_sizes, observation), frozen, observation, noise)
+def _act(algorithm: AnyAlgorithm, actor: Array, frozen: Frozen, observation: Array, noise: Array | None) -> Acted:
+    return algorithm.choose(algorithm.actor(actor, observation), frozen, observation, noise)
 
 
-def _random(decoder: Decoder, _: Any, frozen: Any, observation: Any, noise: Any) -> Acted:
-    latent = noise if decoder.normal else jax.scipy.special.erf(noise / jnp.sqrt(2.0))  # uniform on [-1,1]
-    return judged(decoder, frozen, latent, observation)
+def _random(decoder: Decoder, _: Array, frozen: Frozen, observation: Array, noise: Array) -> Acted:
+    return decoder.act(frozen, decoder.random(noise), observation)
 
 
-def _packed(act: Any, tries: bool = False) -> Any:
-    """One array to wait for and to fetch, instead of seven; with `tries`, what was rejected follows."""
+def _learn(
+    algorithm: AnyAlgorithm, state: State, frozen: Frozen, data: object, draws: Numbers
+) -> tuple[State, Metrics]:
+    return algorithm.learn(state, frozen, data, draws)
 
-    def packed(*arguments: Any) -> jax.Array:
-        acted, *tried = act(*arguments) if tries else (act(*arguments),)
-        latent, action, *scalars = acted[:-1]
-        columns = [latent, action, jnp.stack(scalars, axis=1)]
-        if tries:
-            columns += [tried[1][:, None], tried[0].reshape(latent.shape[0], -1)]
-        return jnp.concatenate(columns, axis=1)
+
+def _columns(acted: Acted) -> list[Array]:
+    latent, action, *scalars = (jnp.asarray(part) for part in acted[:-1])
+    return [latent, action, jnp.stack(scalars, axis=1)]
+
+
+def _packed(act: Callable[..., Acted]) -> Callable[..., Array]:
+    """One array to wait for and to fetch, instead of seven."""
+    return lambda *arguments: jnp.concatenate(_columns(act(*arguments)), axis=1)
+
+
+def _packed_with_tries(act: Callable[..., tuple[Acted, Array, Array]]) -> Callable[..., Array]:
+    """The same, followed by how many latents were rejected, and all latents."""
+
+    def packed(*arguments: Array | Frozen) -> Array:
+        acted, latents, rejected = act(*arguments)
+        return jnp.concatenate([*_columns(acted), rejected[:, None], latents.reshape(len(rejected), -1)], axis=1)
 
     return packed
-
-
-def _update(rule: Any, state: Any, frozen: Any, rows: Any, noise: Any) -> tuple[Any, Any]:
-    size = rule.decoder.problem.observation_dim
-
-    def step(state: Any, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
-        return rule.update(state, frozen, Batch.unpack(inputs[0], size), inputs[1])
-
-    if rows.shape[0] == 1:
-        return step(state, (rows[0], noise[0]))
-    state, metrics = jax.lax.scan(step, state, (rows, noise))
-    return state, jax.tree.map(jnp.mean, metrics)

@@ -1,58 +1,79 @@
-"""Every named method, as a composition of parts."""
+"""Every named method, as a composition of an algorithm, a decoder and what it sets differently."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from cvflows.errors import ArgumentError, look_up
+from cvflows.agents.base import Algorithm, AnyAlgorithm
+from cvflows.agents.decoders import (
+    AlphaDecoder,
+    BoxDecoder,
+    ClipDecoder,
+    Decoder,
+    LayerDecoder,
+    MapDecoder,
+    RadialDecoder,
+)
+from cvflows.agents.ppo import PPO
+from cvflows.agents.sac import SAC
+from cvflows.agents.settings import Settings, Value
+from cvflows.agents.td3 import DDPG, TD3
+from cvflows.errors import ArgumentError, UnknownNameError, look_up
 
-Entropy = Literal["prior", "plain", "exact"]
-ENTROPIES: tuple[str, ...] = get_args(Entropy)
+PRESETS = ("tuned", "paper")
+FITTED_TO = ("violation", "samples")
 
 
 @dataclass(frozen=True)
 class Method:
-    """How an agent turns observations into actions, and what its critic is told.
+    """How an agent turns observations into actions, and learns.
 
-    - `rule`: the update, `sac`, `td3` or `ddpg` (`td3` with one critic, no delay and no target noise), or one of your
-      own in `cvflows.agents.learner.RULES`.
-    - `decoder`: from the actor's latent to an action. `map`: a fitted map, latents clipped at ±3 (or in the box, if its
-      base is uniform). `box`: the latent is the action, in [-1,1]. `layer`: such an action, projected, with the
-      gradient. `alpha`, `radial`: squashed along a ray of the set.
-    - `critic_sees`: the `latent`, or the action that was `executed`.
-    - `words`: what it is, in a line.
-    - `entropy`: what stands for log π. `prior`: log μ(â|s) + ‖â‖²/2, the density relative to the map's own; `exact`:
-      the density of the action, by the map's log-determinant; `plain`: log μ(â|s).
-    - `penalty`: weight in the actor's loss of how far the action asked for is from being allowed.
-    - `actor`: follows the `gradient` of its value, or regresses on a `frank-wolfe` step.
-    - `noise`: added to the `latent` or to the `action`.
-    - `correction`: what is done about forbidden actions: the nearest allowed one by `projection`, or, before that, one
-      step against the `worst` row.
-    - `tries`: actions drawn until one is allowed; with more than one, those rejected are learned from (see
-      `accepting.py`).
-    - `map`: the kind of map, `auto` by default, fitted to the constraint's `violation` or to feasible `samples`.
+    - `algorithm`, `decoder`: their classes, such as `SAC` and `MapDecoder`.
+    - `description`: what it is, in a line.
+    - `settings`: what it changes in the algorithm's defaults, and `options` in the decoder's.
+    - `map`: the kind of map, with options as in `ray:softness=1`, `auto` by default, fitted to the constraint's
+      `violation` or to feasible `samples`.
     """
 
     name: str
-    rule: str
-    decoder: Literal["map", "box", "layer", "alpha", "radial"]
-    critic_sees: Literal["latent", "executed"]
-    words: str = ""
-    entropy: Entropy = "plain"
-    penalty: float = 0.0
-    actor: Literal["gradient", "frank-wolfe"] = "gradient"
-    noise: Literal["latent", "action"] = "latent"
-    correction: Literal["projection", "worst"] = "projection"
-    tries: int = 1
+    algorithm: type[AnyAlgorithm]
+    decoder: type[Decoder]
+    description: str = ""
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     map: str = "auto"
-    fitted_to: Literal["violation", "samples"] = "violation"
+    fitted_to: str = "violation"
 
     def __post_init__(self) -> None:
-        if self.decoder != "map" and self.entropy != "plain":
-            raise ArgumentError("entropy", f"plain: {self.name} has no map", self.entropy)
-        if self.rule in ("td3", "ddpg") and self.entropy != "plain":
-            raise ArgumentError("entropy", f"plain: the policy of {self.name} is deterministic", self.entropy)
+        for name, base in (("algorithm", Algorithm), ("decoder", Decoder)):
+            given = getattr(self, name)
+            if not (isinstance(given, type) and issubclass(given, base)):
+                raise ArgumentError(name, f"a subclass of {base.__name__}", repr(given))
+        if self.fitted_to not in FITTED_TO:
+            raise UnknownNameError("fitted_to", self.fitted_to, FITTED_TO)
+        self.configure({})
+
+    @property
+    def needs_map(self) -> bool:
+        """Whether it acts through a map."""
+        return self.decoder.needs_map
+
+    def configure(
+        self, changes: Mapping[str, object], preset: str = "tuned", task: str = "", family: str = ""
+    ) -> Settings:
+        """Its settings: the algorithm's defaults, then a preset for a task, the method's own, and `changes`."""
+        if preset not in PRESETS:
+            raise UnknownNameError("preset", preset, PRESETS)
+        found = self.algorithm.Config().changed(self.algorithm.presets.find(preset, task, family))
+        return self.check_changes(changes, found.changed(self.settings))
+
+    def check_changes(self, changes: Mapping[str, object], settings: Settings) -> Settings:
+        """`settings` with `changes`; refuses what would do nothing."""
+        for name in self.decoder.unused:
+            if changes.get(name) is not None:
+                raise ArgumentError(name, f"nothing: {self.name} has no use for it", repr(changes[name]))
+        return settings.changed(changes)
 
 
 _PRE = "projected outside of learning; the critic sees what was asked for"
@@ -60,44 +81,69 @@ _PRO = "projected; the critic sees the projected action, the actor is moved at t
 _OPT = "a differentiable projection as the actor's last layer"
 _ALPHA = "outputs beyond the set are drawn back along a ray to its boundary"
 _RADIAL = "outputs are squashed along rays from an inner point"
+_EXECUTED: dict[str, Value] = {"critic": "executed"}
+_PENALTY: dict[str, Value] = {"penalty": 1.0}
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("SAC+CVFlow", "sac", "map", "latent", "SAC in the latent space of a fitted map", "prior"),
-        Method("DDPG+CVFlow", "ddpg", "map", "executed", "DDPG through a fitted map, with its gradient"),
+        Method("SAC+CVFlow", SAC, MapDecoder, "SAC in the latent space of a fitted map", {"entropy": "prior"}),
+        Method("PPO+CVFlow", PPO, MapDecoder, "PPO in the latent space of a calm map", map="calm"),
+        Method("PPO", PPO, ClipDecoder, "PPO in the action box"),
         Method(
-            *("FlowPG", "ddpg", "map", "executed", "DDPG through a flow fitted to feasible samples"),
-            noise="action",
+            *("PPO+Projection", PPO, ClipDecoder, "PPO in the action box; learns from the projected action"),
+            settings={"learn_from": "executed"},
+        ),
+        Method(
+            *("PPO+RayMask", PPO, MapDecoder, "PPO in a box that is scaled onto the set, ray by ray"),
+            map="ray:softness=1,profile=linear,squash=tanh",
+        ),
+        Method("DDPG+CVFlow", DDPG, MapDecoder, "DDPG through a fitted map, with its gradient", _EXECUTED),
+        Method(
+            *("FlowPG", DDPG, MapDecoder, "DDPG through a flow fitted to feasible samples"),
+            settings={**_EXECUTED, "explore": "action"},
             map="realnvp",
             fitted_to="samples",
         ),
-        Method("NFW", "td3", "box", "executed", "the actor regresses on Frank-Wolfe steps", actor="frank-wolfe"),
-        Method("DPre", "td3", "box", "latent", _PRE),
-        Method("DPre+", "td3", "box", "latent", f"{_PRE}; penalty", penalty=1.0),
-        Method("SPre", "sac", "box", "latent", _PRE),
-        Method("SPre+", "sac", "box", "latent", f"{_PRE}; penalty", penalty=1.0),
-        Method("DPro", "td3", "box", "executed", _PRO),
-        Method("DPro+", "td3", "box", "executed", f"{_PRO}; penalty", penalty=1.0),
-        Method("DOpt", "td3", "layer", "executed", _OPT),
-        Method("DOpt+", "td3", "layer", "executed", f"{_OPT}; penalty", penalty=1.0),
-        Method("DAlpha", "td3", "alpha", "executed", _ALPHA),
-        Method("SAlpha", "sac", "alpha", "executed", _ALPHA),
-        Method("DRad", "td3", "radial", "executed", _RADIAL),
-        Method("SRad", "sac", "radial", "executed", _RADIAL),
         Method(
-            *("SafetyLayer", "ddpg", "box", "executed", "one step against the most violated row, then projected"),
-            correction="worst",
+            *("NFW", TD3, BoxDecoder, "the actor regresses on Frank-Wolfe steps"),
+            settings={**_EXECUTED, "actor": "frank-wolfe"},
         ),
+        Method("DPre", TD3, BoxDecoder, _PRE),
+        Method("DPre+", TD3, BoxDecoder, f"{_PRE}; penalty", _PENALTY),
+        Method("SPre", SAC, BoxDecoder, _PRE),
+        Method("SPre+", SAC, BoxDecoder, f"{_PRE}; penalty", _PENALTY),
+        Method("DPro", TD3, BoxDecoder, _PRO, _EXECUTED),
+        Method("DPro+", TD3, BoxDecoder, f"{_PRO}; penalty", {**_EXECUTED, **_PENALTY}),
+        Method("DOpt", TD3, LayerDecoder, _OPT, _EXECUTED),
+        Method("DOpt+", TD3, LayerDecoder, f"{_OPT}; penalty", {**_EXECUTED, **_PENALTY}),
+        Method("DAlpha", TD3, AlphaDecoder, _ALPHA, _EXECUTED),
+        Method("SAlpha", SAC, AlphaDecoder, _ALPHA, _EXECUTED),
+        Method("DRad", TD3, RadialDecoder, _RADIAL, _EXECUTED),
+        Method("SRad", SAC, RadialDecoder, _RADIAL, _EXECUTED),
         Method(
-            "ARAM", "sac", "box", "latent", "draws until an action is allowed, learns from those rejected", tries=100
+            *("SafetyLayer", DDPG, BoxDecoder, "one step against the most violated row, then projected", _EXECUTED),
+            options={"correction": "worst"},
         ),
-        Method("SAC", "sac", "box", "latent", "in the action box"),
-        Method("TD3", "td3", "box", "latent", "in the action box"),
-        Method("DDPG", "ddpg", "box", "latent", "in the action box"),
+        Method("ARAM", SAC, BoxDecoder, "draws until an action is allowed, learns from those rejected", {"tries": 100}),
+        Method("SAC", SAC, BoxDecoder, "in the action box"),
+        Method("TD3", TD3, BoxDecoder, "in the action box"),
+        Method("DDPG", DDPG, BoxDecoder, "in the action box"),
     )
 }
+
+
+def add_method(added: Method) -> Method:
+    """Make a method known by its name, to `Agent`, suites and the command line."""
+    if METHODS.setdefault(added.name, added) != added:
+        raise ArgumentError("name", "one that no other method has", added.name)
+    return added
 
 
 def method(name: str) -> Method:
     """A named method, whatever its case."""
     return look_up("method", name, METHODS)
+
+
+def with_map(found: Method, kind: str | None) -> Method:
+    """The method with another kind of map, where it has one."""
+    return found if kind is None else replace(found, map=kind)

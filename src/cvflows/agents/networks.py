@@ -1,4 +1,4 @@
-"""Perceptrons of actors and critics, each one flat vector.
+"""Perceptrons of actors and critics: modules whose parameters are one flat vector.
 
 An optimiser's step on one vector is one small kernel instead of six, and a state of a dozen arrays is handed over
 faster than one of sixty: at 64×64 an update takes a sixth less time. Layers are cut out of the vector when it is
@@ -10,60 +10,138 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-Network = Float[Array, " parameters"]
-Sizes = tuple[int, ...]
-"""Inputs, hidden layers, outputs."""
+Parameters = Float[Array, " parameters"]
+ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[np.ndarray], np.ndarray]]] = {
+    "relu": (jax.nn.relu, lambda x: np.maximum(x, 0)),
+    "tanh": (jnp.tanh, np.tanh),
+    "elu": (jax.nn.elu, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
+    "silu": (jax.nn.silu, lambda x: x / (1 + np.exp(-x))),
+}
+"""On the device and on the host."""
 LEAST_SPREAD = 1e-2
+NORM_EPSILON = 1e-5
 
 
-def make_network(rng: np.random.Generator, sizes: Sizes) -> Network:
-    """Weights and biases uniform on ±1/√inputs of each layer; inputs are taken as they are."""
-    parts = [np.zeros(sizes[0]), np.ones(sizes[0])]
-    for fan_in, fan_out in itertools.pairwise(sizes):
-        reach = 1 / math.sqrt(fan_in)
-        parts.append(rng.uniform(-reach, reach, (fan_in + 1) * fan_out))
-    return jnp.asarray(np.concatenate(parts), jnp.float32)
+@dataclass(frozen=True)
+class Perceptron:
+    """The shape of a network: `sizes` of inputs, hidden layers and outputs, an `activation`, layer norm or not.
+
+    Inputs are clipped at ±`input_clip` after they were normalised. It is hashable and holds no parameters: `init` makes
+    them, and the calls take them, as one vector or, for an ensemble, as a table with a row per network.
+    """
+
+    sizes: tuple[int, ...]
+    activation: str = "relu"
+    layer_norm: bool = False
+    input_clip: float = math.inf
+    free: int = 0
+    """Further outputs that do not depend on the input, such as a policy's log standard deviations."""
+
+    @property
+    def inputs(self) -> int:
+        """Entries of an input."""
+        return self.sizes[0]
+
+    @property
+    def outputs(self) -> int:
+        """Entries of an output, free ones included."""
+        return self.sizes[-1] + self.free
+
+    def init(self, rng: np.random.Generator) -> Parameters:
+        """Weights and biases uniform on ±1/√inputs of each layer; inputs are taken as they are."""
+        reaches = [(1 / math.sqrt(fan_in), (fan_in + 1) * fan_out) for fan_in, fan_out in self._layers()]
+        return self._vector([rng.uniform(-reach, reach, count) for reach, count in reaches])
+
+    def init_orthogonal(self, rng: np.random.Generator, last: float) -> Parameters:
+        """Orthogonal weights, √2 times as large, in the last layer `last` times; no biases."""
+        parts = []
+        for index, (fan_in, fan_out) in enumerate(self._layers()):
+            q, r = np.linalg.qr(rng.standard_normal((max(fan_in, fan_out), min(fan_in, fan_out))))
+            q = q * np.sign(np.diag(r))
+            weight = (q if fan_in >= fan_out else q.T) * (last if index == len(self.sizes) - 2 else math.sqrt(2))
+            parts.append(np.concatenate([weight.ravel(), np.zeros(fan_out)]))
+        return self._vector(parts)
+
+    def _layers(self) -> list[tuple[int, int]]:
+        return list(itertools.pairwise(self.sizes))
+
+    def _vector(self, parts: list[np.ndarray]) -> Parameters:
+        norms = [np.concatenate([np.ones(size), np.zeros(size)]) for size in self._normed()]
+        header = np.zeros(self.inputs), np.ones(self.inputs)
+        return jnp.asarray(np.concatenate([*header, *parts, *norms, np.zeros(self.free)]), jnp.float32)
+
+    def _normed(self) -> tuple[int, ...]:
+        """Sizes of the layers whose outputs are normalised."""
+        return self.sizes[1:-1] if self.layer_norm else ()
+
+    def __call__(self, parameters: Parameters, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
+        """The outputs for a batch."""
+        mean, factor = jnp.split(jax.lax.stop_gradient(parameters[: 2 * self.inputs]), 2)
+        x = (x - mean[None]) * factor[None]
+        if math.isfinite(self.input_clip):
+            x = jnp.clip(x, -self.input_clip, self.input_clip)
+        return self._apply(jnp, ACTIVATIONS[self.activation][0], parameters, x)
+
+    def on_host(self, parameters: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """The same for a few inputs, by numpy: the compiled function first cuts the weights out of the vector."""
+        x = (x - parameters[: self.inputs]) * parameters[self.inputs : 2 * self.inputs]
+        if math.isfinite(self.input_clip):
+            x = np.clip(x, -self.input_clip, self.input_clip)
+        return self._apply(np, ACTIVATIONS[self.activation][1], parameters, x)
+
+    def _apply(self, xp: Any, activate: Callable[[Any], Any], parameters: Any, x: Any) -> Any:
+        start, last = 2 * self.inputs, len(self.sizes) - 2
+        norm = start + sum((fan_in + 1) * fan_out for fan_in, fan_out in self._layers())
+        for index, (fan_in, fan_out) in enumerate(self._layers()):
+            end = start + fan_in * fan_out
+            x = x @ parameters[start:end].reshape(fan_in, fan_out) + parameters[end : end + fan_out][None]
+            start = end + fan_out
+            if index < last:
+                if self.layer_norm:
+                    centred = x - xp.mean(x, axis=-1, keepdims=True)
+                    spread = xp.sqrt(xp.mean(centred**2, axis=-1, keepdims=True) + NORM_EPSILON)
+                    scale, shift = parameters[norm : norm + fan_out], parameters[norm + fan_out : norm + 2 * fan_out]
+                    x = centred / spread * scale[None] + shift[None]
+                    norm += 2 * fan_out
+                x = activate(x)
+        if self.free:
+            constant = xp.broadcast_to(parameters[-self.free :], (x.shape[0], self.free))
+            x = xp.concatenate([x, constant], axis=-1)
+        return x
+
+    def standardised(self, parameters: Float[Array, "*many parameters"], samples: np.ndarray) -> Array:
+        """Parameters that take the first inputs relative to the mean and spread of `samples` (n, those inputs)."""
+        spread = np.maximum(samples.std(axis=0), LEAST_SPREAD)
+        return self.normalised(parameters, samples.mean(axis=0), 1 / spread)
+
+    def normalised(self, parameters: Array, mean: np.ndarray, factor: np.ndarray) -> Array:
+        """Parameters that take the first inputs as (input - mean)·factor."""
+        changed, size = np.array(parameters), len(mean)
+        changed[..., :size] = mean
+        changed[..., self.inputs : self.inputs + size] = factor
+        return jnp.asarray(changed)
 
 
-def standardised(networks: Float[Array, "*many parameters"], sizes: Sizes, samples: np.ndarray) -> Array:
-    """The same networks, taking their first inputs relative to the mean and spread of `samples` (n, those inputs)."""
-    changed, size = np.array(networks), samples.shape[1]
-    changed[..., :size] = samples.mean(axis=0)
-    changed[..., sizes[0] : sizes[0] + size] = 1 / np.maximum(samples.std(axis=0), LEAST_SPREAD)
-    return jnp.asarray(changed)
+@dataclass(frozen=True)
+class Ensemble:
+    """Several perceptrons of one shape, their parameters a table (count, parameters)."""
 
+    network: Perceptron
+    count: int
 
-def apply_on_host(network: np.ndarray, sizes: Sizes, x: np.ndarray) -> np.ndarray:
-    """The same for a few inputs, by numpy: the compiled function first cuts the weights out of the vector."""
-    inputs = sizes[0]
-    x = (x - network[:inputs]) * network[inputs : 2 * inputs]
-    start = 2 * inputs
-    for index, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
-        end = start + fan_in * fan_out
-        x = x @ network[start:end].reshape(fan_in, fan_out) + network[end : end + fan_out]
-        if index < len(sizes) - 2:
-            x = np.maximum(x, 0)
-        start = end + fan_out
-    return x
+    def init(self, rng: np.random.Generator) -> Float[Array, "count parameters"]:
+        """Independent networks."""
+        return jnp.stack([self.network.init(rng) for _ in range(self.count)])
 
-
-def apply(network: Network, sizes: Sizes, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    """Rectified linear units between the layers."""
-    inputs = sizes[0]
-    mean, factor = jnp.split(jax.lax.stop_gradient(network[: 2 * inputs]), 2)
-    x = (x - mean[None]) * factor[None]
-    start = 2 * inputs
-    for index, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
-        end = start + fan_in * fan_out
-        weight, bias = network[start:end].reshape(fan_in, fan_out), network[end : end + fan_out]
-        x = x @ weight + bias[None]
-        if index < len(sizes) - 2:
-            x = jax.nn.relu(x)
-        start = end + fan_out
-    return x
+    def __call__(self, parameters: Float[Array, "count parameters"], x: Float[Array, "batch inputs"]) -> list[Array]:
+        """The first output (batch,) of every network."""
+        return [self.network(parameters[index], x)[:, 0] for index in range(parameters.shape[0])]

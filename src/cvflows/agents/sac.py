@@ -12,8 +12,8 @@ tanh of the Gaussian and log π has the usual correction.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property, reduce
+from typing import ClassVar, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -21,150 +21,171 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from cvflows.agents.base import (
-    Batch,
-    Critics,
-    Latents,
-    Metrics,
-    Noise,
-    Observations,
-    Scalars,
-    Settings,
-    normal_log_density,
-    values,
-)
-from cvflows.agents.decoding import Acted, Decoder, judged
-from cvflows.agents.networks import Network, Sizes, apply, make_network, standardised
-from cvflows.agents.rays import alpha_log_density
+from cvflows.agents.base import Metrics, Presets
+from cvflows.agents.decoders import Frozen
+from cvflows.agents.networks import Ensemble, Perceptron
+from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
+from cvflows.agents.problem import Acted, Latents, Observations, Scalars
+from cvflows.agents.settings import Value, setting
 
 LOG_STD = (-20.0, 2.0)
+
+
+@dataclass(frozen=True)
+class SACSettings(OffPolicySettings):
+    """Settings of SAC."""
+
+    n_critics: int = setting(2, "critics, of which the least counts", least=1, most=64)
+    actor_every: int = setting(1, "updates of the critics per update of actor and temperature", least=1, most=1000)
+    target_entropy: float | None = setting(None, "what -E[log π] is held at; none: minus the action's size", most=1e9)
+    entropy: str = setting("prior", "log π under a map: relative, exact or plain", choices=("prior", "exact", "plain"))
 
 
 class SACState(NamedTuple):
     """Everything that learning changes."""
 
-    actor: Network
-    critics: Critics
-    targets: Critics
+    actor: Array
+    critics: Array
+    targets: Array
     log_alpha: Array
-    optimisers: tuple[Any, Any, Any]
+    optimisers: tuple[optax.OptState, optax.OptState, optax.OptState]
     updates: Array
+    last: tuple[Array, Array, Array]
+    """Of the last update of the actor: its loss, mean log π, mean value."""
 
 
+_REACHER: dict[str, Value] = {
+    "discount": 0.98,
+    "buffer": 300_000,
+    "tau": 0.02,
+    "learning_rate": 7.3e-4,
+    "train_every": 8,
+}
+_WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
+_ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
+"""A reward that is progress: looking far ahead only makes it harder to learn."""
+
+
+@final
 @dataclass(frozen=True)
-class SAC:
+class SAC(OffPolicy[SACSettings, SACState]):
     """The rule, for one decoder and its settings."""
 
-    decoder: Decoder
-    settings: Settings
+    Config: ClassVar[type[SACSettings]] = SACSettings
+    presets: ClassVar[Presets] = Presets(
+        steps={"Reacher": 300_000, "world": 100_000},
+        paper={"Reacher": _REACHER, "world": _WORLD},
+        tuned={
+            "Reacher": {**_ARM, "learning_rate": 1e-3},
+            "world": {"learning_rate": 1e-3, "learning_starts": 1000, "target_entropy": 0.0},
+            "custom": {"learning_starts": 1000},
+            "Space-Arena": {"reward_scale": 0.01},
+            "Space-Corridor": {
+                "reward_scale": 0.1,
+                "final_rate": 0.1,
+                "standardise": True,
+                "noise_correlation": 0.95,
+                "learning_starts": 10_000,
+            },
+        },
+    )
 
-    @property
-    def _adam(self) -> optax.GradientTransformation:
-        return self.settings.adam()
+    @cached_property
+    def actor(self) -> Perceptron:
+        return self.network(2 * self.decoder.problem.action_dim)
 
-    @property
-    def actor_sizes(self) -> Sizes:
-        """Layers of the actor."""
-        return self.decoder.problem.actor_sizes(self.settings.hidden, 2 * self.decoder.problem.action_dim)
-
-    @property
-    def _critic(self) -> Sizes:
-        return self.decoder.problem.critic_sizes(self.settings.hidden)
+    @cached_property
+    def critic(self) -> Ensemble:
+        """The value networks."""
+        return self.critics(self.settings.n_critics)
 
     def init(self, seed: int) -> SACState:
-        """Fresh networks."""
         rng = np.random.default_rng(seed)
-        actor = make_network(rng, self.actor_sizes)
-        critics = jnp.stack([make_network(rng, self._critic) for _ in range(2)])
-        log_alpha = jnp.zeros(())
-        optimisers = (self._adam.init(actor), self._adam.init(critics), self._adam.init(log_alpha))
-        return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, jnp.zeros((), jnp.int32))
+        actor, critics = self.actor.init(rng), self.critic.init(rng)
+        log_alpha, last = jnp.zeros(()), (jnp.zeros(()), jnp.zeros(()), jnp.zeros(()))  # each its own: they are donated
+        optimisers = (self.adam.init(actor), self.adam.init(critics), self.adam.init(log_alpha))
+        updates = jnp.zeros((), jnp.int32)
+        return SACState(actor, critics, jnp.copy(critics), log_alpha, optimisers, updates, last)
 
-    def standardise(self, state: SACState, observations: np.ndarray) -> SACState:
-        """Networks that see observations relative to the mean and spread of some (n, o)."""
+    def prepare(self, state: SACState, observations: np.ndarray) -> SACState:
+        if not self.settings.standardise:
+            return state
         return state._replace(
-            actor=standardised(state.actor, self.actor_sizes, observations),
-            critics=standardised(state.critics, self._critic, observations),
-            targets=standardised(state.targets, self._critic, observations),
+            actor=self.actor.standardised(state.actor, observations),
+            critics=self.critic.network.standardised(state.critics, observations),
+            targets=self.critic.network.standardised(state.targets, observations),
         )
 
     def _gaussian(self, output: Array) -> tuple[Latents, Latents]:
         mean, log_std = jnp.split(output, 2, axis=1)
-        if not self.decoder.squashed:
-            mean = self.decoder.bound(mean)
-        return mean, jnp.clip(log_std, *LOG_STD)
+        return self.decoder.mean(mean), jnp.clip(log_std, *LOG_STD)
 
-    def sample(self, output: Array, frozen: Any, observation: Observations, noise: Latents) -> tuple[Latents, Scalars]:
+    def sample(
+        self, output: Array, frozen: Frozen, observation: Observations, noise: Latents
+    ) -> tuple[Latents, Scalars]:
         """Latents drawn with standard normal `noise` around the actor's `output`, and what stands for log π."""
-        mean, log_std = self._gaussian(output)
-        drawn = mean + jnp.exp(log_std) * noise
-        density = normal_log_density(noise, log_std)
-        if self.decoder.squashed:
-            squashing = 2 * (jnp.log(2.0) - drawn - jax.nn.softplus(-2 * drawn))  # log(1 - tanh²), without cancellation
-            return jnp.tanh(drawn), density - jnp.sum(squashing, axis=1)
-        x, method = self.decoder.problem.read(observation), self.decoder.method
-        if method.entropy == "prior":
-            density = density + jnp.sum(drawn**2, axis=1) / 2
-        elif method.entropy == "exact" or method.decoder == "radial":
-            density = density - self.decoder(frozen, drawn, x).log_det
-        elif method.decoder == "alpha":
-            constraint = self.decoder.problem.constraint
-            density = jax.vmap(partial(alpha_log_density, constraint))(x, drawn, mean, log_std)
-        return drawn, density
+        x = self.decoder.problem.read(observation)
+        return self.decoder.sample(frozen, *self._gaussian(output), noise, x, self.settings.entropy)
 
-    def choose(self, output: Array, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
-        """Latents sampled around the actor's `output`, with their actions; the mean without `noise`."""
-        if noise is not None:
-            latent, _ = self.sample(output, frozen, observation, noise)
+    def choose(self, output: Array, frozen: Frozen, observation: Observations, noise: Latents | None) -> Acted:
+        if noise is None:
+            latent = self.decoder.deterministic(self._gaussian(output)[0])
         else:
-            mean, _ = self._gaussian(output)
-            latent = jnp.tanh(mean) if self.decoder.squashed else mean
-        return judged(self.decoder, frozen, latent, observation)
+            latent, _ = self.sample(output, frozen, observation, noise)
+        return self.decoder.act(frozen, latent, observation)
 
-    def update(self, state: SACState, frozen: Any, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
-        """One step of critics, actor and temperature, and of the target critics; `noise` (2, batch, d) is normal."""
-        settings, alpha = self.settings, jnp.exp(state.log_alpha)
-        output = apply(state.actor, self.actor_sizes, batch.following)
-        latent, density = self.sample(output, frozen, batch.following, noise[0])
-        seen = self.decoder.seen_ahead(frozen, latent, batch.following)
-        ahead = values(state.targets, self._critic, batch.following, seen)
-        future = jnp.minimum(*ahead) - alpha * density
+    def update(self, state: SACState, frozen: Frozen, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
+        """One step of critics and target critics, and of actor and temperature when it is their turn."""
+        settings, decoder, alpha = self.settings, self.decoder, jnp.exp(state.log_alpha)
+        output = self.actor(state.actor, batch.next_observation)
+        latent, density = self.sample(output, frozen, batch.next_observation, noise[0])
+        seen = decoder.seen_next(frozen, latent, batch.next_observation, settings.critic)
+        next_values = values(self.critic, state.targets, batch.next_observation, seen)
+        future = reduce(jnp.minimum, next_values) - alpha * density
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: Critics) -> Array:
-            first, second = values(critics, self._critic, batch.observation, batch.taken)
-            return jnp.mean((first - goal) ** 2 + (second - goal) ** 2) / 2
+        def critic_loss(critics: Array) -> Array:
+            found = values(self.critic, critics, batch.observation, batch.taken)
+            return jnp.mean(sum((value - goal) ** 2 for value in found)) / len(found)
 
         critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
-        change, critic_adam = self._adam.update(slope, state.optimisers[1])
+        change, critic_adam = self.adam.update(slope, state.optimisers[1])
         critics = optax.apply_updates(state.critics, change)
+        targets = state.targets + settings.tau * (critics - state.targets)
 
-        def actor_loss(actor: Network) -> tuple[Array, tuple[Array, Array]]:
-            output = apply(actor, self.actor_sizes, batch.observation)
+        def actor_loss(actor: Array) -> tuple[Array, tuple[Array, Array]]:
+            output = self.actor(actor, batch.observation)
             latent, density = self.sample(output, frozen, batch.observation, noise[1])
-            seen = self.decoder.seen(frozen, latent, batch.observation)
-            value = jnp.minimum(*values(critics, self._critic, batch.observation, seen))
+            seen = decoder.seen(frozen, latent, batch.observation, settings.critic)
+            value = reduce(jnp.minimum, values(self.critic, critics, batch.observation, seen))
             loss = jnp.mean(alpha * density - value)
-            if weight := self.decoder.method.penalty:
-                loss += weight * jnp.mean(self.decoder.penalty(latent, batch.observation))
+            if settings.penalty:
+                loss += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
             return loss, (jnp.mean(density), jnp.mean(value))
 
-        (actor_error, (density_mean, value)), slope = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
-        change, actor_adam = self._adam.update(slope, state.optimisers[0])
-        actor = optax.apply_updates(state.actor, change)
+        def improve(state: SACState) -> SACState:
+            (error, (density, value)), slope = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
+            change, actor_adam = self.adam.update(slope, state.optimisers[0])
+            actor = optax.apply_updates(state.actor, change)
+            d = decoder.problem.action_dim
+            target = -float(d) if settings.target_entropy is None else settings.target_entropy
+            change, alpha_adam = self.adam.update(-(density + target), state.optimisers[2])
+            log_alpha = optax.apply_updates(state.log_alpha, change)
+            optimisers = (actor_adam, state.optimisers[1], alpha_adam)
+            return state._replace(actor=actor, log_alpha=log_alpha, optimisers=optimisers, last=(error, density, value))
 
-        d = self.decoder.problem.action_dim
-        target_entropy = -float(d) if settings.target_entropy is None else settings.target_entropy
-        slope = -(density_mean + target_entropy)
-        change, alpha_adam = self._adam.update(slope, state.optimisers[2])
-        log_alpha = optax.apply_updates(state.log_alpha, change)
-        targets = state.targets + settings.tau * (critics - state.targets)
-        optimisers = (actor_adam, critic_adam, alpha_adam)
+        if settings.actor_every == 1:
+            found = improve(state)
+        else:
+            found = jax.lax.cond(state.updates % settings.actor_every == 0, improve, lambda state: state, state)
+        error, density_mean, value = found.last
         metrics = {
             "critic_loss": critic_error,
-            "actor_loss": actor_error,
+            "actor_loss": error,
             "entropy": -density_mean,
             "temperature": alpha,
             "value": value,
         }
-        return SACState(actor, critics, targets, log_alpha, optimisers, state.updates + 1), metrics
+        optimisers = (found.optimisers[0], critic_adam, found.optimisers[2])
+        found = found._replace(critics=critics, targets=targets, optimisers=optimisers, updates=state.updates + 1)
+        return found, metrics

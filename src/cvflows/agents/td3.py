@@ -12,7 +12,8 @@ decoder. NFW's actor regresses on a Frank-Wolfe step instead:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import ClassVar, NamedTuple, TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -20,148 +21,207 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from cvflows.agents.base import (
-    Batch,
-    Critics,
-    Latents,
-    Metrics,
-    Noise,
-    Observations,
-    Settings,
-    values,
-)
-from cvflows.agents.decoding import Acted, Decoder, judged
-from cvflows.agents.networks import Network, Sizes, apply, make_network, standardised
+from cvflows.agents.base import Metrics, Presets
+from cvflows.agents.decoders import Frozen
+from cvflows.agents.networks import Ensemble, Perceptron
+from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
+from cvflows.agents.problem import Acted, Latents, Observations
+from cvflows.agents.settings import Value, setting
 from cvflows.constraints.oracle import maximise_samples
 
 NOISE_CLIP = 0.5
 
 
-class TD3State(NamedTuple):
-    """Everything that learning changes."""
+@dataclass(frozen=True)
+class DDPGSettings(OffPolicySettings):
+    """Settings of DDPG: one critic, an actor that is updated with it, no noise on targets."""
 
-    actor: Network
-    target_actor: Network
-    critics: Critics
-    targets: Critics
-    optimisers: tuple[Any, Any]
-    updates: Array
-    actor_loss: Array  # of its last update
+    noise: float = setting(0.1, "exploration, in units of the latent's reach", least=0.0, most=10.0)
+    explore: str = setting("latent", "what exploration noise is added to", choices=("latent", "action"))
 
 
 @dataclass(frozen=True)
-class TD3:
-    """The rule, for one decoder and its settings."""
+class TD3Settings(DDPGSettings):
+    """Settings of TD3."""
 
-    decoder: Decoder
-    settings: Settings
+    target_noise: float = setting(0.2, "noise on the target's latents, in units of their reach", least=0.0, most=10.0)
+    actor_every: int = setting(2, "updates of the critics per update of actor and targets", least=1, most=1000)
+    n_critics: int = setting(2, "critics, of which the least counts", least=1, most=64)
+    actor: str = setting("gradient", "what the actor follows", choices=("gradient", "frank-wolfe"))
+    frank_wolfe_rate: float = setting(0.01, "η, how far NFW's actor is drawn to the best corner", least=0.0, most=1.0)
+
+
+DeterministicT = TypeVar("DeterministicT", bound=DDPGSettings)
+
+
+class TD3State(NamedTuple):
+    """Everything that learning changes."""
+
+    actor: Array
+    target_actor: Array
+    critics: Array
+    targets: Array
+    optimisers: tuple[optax.OptState, optax.OptState]
+    updates: Array
+    actor_loss: Array
+    """Of the last update of the actor."""
+
+
+_ROBOT: dict[str, Value] = {"learning_rate": 1e-3, "hidden": (400, 300), "batch": 100, "train_every": None}
+_REACHER: dict[str, Value] = {**_ROBOT, "discount": 0.98, "buffer": 200_000}
+_WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
+_ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
+_CARRIED: dict[str, Value] = {"reward_scale": 0.01, "noise": 0.3, "noise_correlation": 0.95}
+PRESETS = Presets(
+    steps={"Reacher": 300_000, "world": 100_000},
+    paper={
+        "Reacher": _REACHER,
+        "Hopper": {**_ROBOT, "learning_rate": 3e-4, "batch": 256, "train_every": 1},
+        "MuJoCo": _ROBOT,
+        "custom": _ROBOT,
+        "world": _WORLD,
+    },
+    tuned={
+        "Reacher": {**_ARM, "batch": 256, "train_every": 8},
+        "world": {"learning_rate": 1e-3, "learning_starts": 1000},
+        "custom": {"learning_starts": 1000},
+        "Space-Arena": _CARRIED,
+        "Space-Corridor": {**_CARRIED, "learning_starts": 10_000},
+    },
+)
+
+
+@dataclass(frozen=True)
+class _Deterministic(OffPolicy[DeterministicT, TD3State]):
+    """What both rules share."""
+
+    independent_noise: ClassVar[bool] = False
 
     @property
-    def _plain(self) -> bool:
-        return self.decoder.method.rule == "ddpg"
+    def _twin(self) -> TD3Settings | None:
+        """TD3's own settings; None for DDPG."""
+        return self.settings if isinstance(self.settings, TD3Settings) else None
 
-    @property
-    def _adam(self) -> optax.GradientTransformation:
-        return self.settings.adam()
+    @cached_property
+    def actor(self) -> Perceptron:
+        return self.network(self.decoder.problem.action_dim)
 
-    @property
-    def actor_sizes(self) -> Sizes:
-        """Layers of the actor."""
-        return self.decoder.problem.actor_sizes(self.settings.hidden, self.decoder.problem.action_dim)
-
-    @property
-    def _critic(self) -> Sizes:
-        return self.decoder.problem.critic_sizes(self.settings.hidden)
+    @cached_property
+    def critic(self) -> Ensemble:
+        """The value networks."""
+        return self.critics(self._twin.n_critics if self._twin else 1)
 
     def init(self, seed: int) -> TD3State:
-        """Fresh networks."""
         rng = np.random.default_rng(seed)
-        actor = make_network(rng, self.actor_sizes)
-        critics = jnp.stack([make_network(rng, self._critic) for _ in range(1 if self._plain else 2)])
-        optimisers = (self._adam.init(actor), self._adam.init(critics))
+        actor, critics = self.actor.init(rng), self.critic.init(rng)
+        optimisers = (self.adam.init(actor), self.adam.init(critics))
         updates = jnp.zeros((), jnp.int32)
         return TD3State(actor, jnp.copy(actor), critics, jnp.copy(critics), optimisers, updates, jnp.zeros(()))
 
-    def standardise(self, state: TD3State, observations: np.ndarray) -> TD3State:
-        """Networks that see observations relative to the mean and spread of some (n, o)."""
+    def prepare(self, state: TD3State, observations: np.ndarray) -> TD3State:
+        if not self.settings.standardise:
+            return state
+        critic = self.critic.network
         return state._replace(
-            actor=standardised(state.actor, self.actor_sizes, observations),
-            target_actor=standardised(state.target_actor, self.actor_sizes, observations),
-            critics=standardised(state.critics, self._critic, observations),
-            targets=standardised(state.targets, self._critic, observations),
+            actor=self.actor.standardised(state.actor, observations),
+            target_actor=self.actor.standardised(state.target_actor, observations),
+            critics=critic.standardised(state.critics, observations),
+            targets=critic.standardised(state.targets, observations),
         )
 
-    def _policy(self, actor: Network, observation: Observations) -> Latents:
-        return self.decoder.bound(apply(actor, self.actor_sizes, observation))
+    def _policy(self, actor: Array, observation: Observations) -> Latents:
+        return self.decoder.bound(self.actor(actor, observation))
 
-    def choose(self, output: Array, frozen: Any, observation: Observations, noise: Latents | None) -> Acted:
-        """Latents of the actor's `output`, with their actions; with `noise`, it explores where the method says."""
-        latent = self.decoder.bound(output)
+    def choose(self, output: Array, frozen: Frozen, observation: Observations, noise: Latents | None) -> Acted:
+        latent, decoder = self.decoder.bound(output), self.decoder
         if noise is None:
-            return judged(self.decoder, frozen, latent, observation)
+            return decoder.act(frozen, latent, observation)
         shift = self.settings.noise * noise
-        if self.decoder.method.noise == "action":
-            return judged(self.decoder, frozen, latent, observation, shift)
-        return judged(self.decoder, frozen, self.decoder.clip(latent + self.decoder.unit * shift), observation)
+        if self.settings.explore == "action":
+            return decoder.act(frozen, latent, observation, shift)
+        return decoder.act(frozen, decoder.clip(latent + decoder.unit * shift), observation)
 
-    def _frank_wolfe(self, critics: Critics, observation: Observations, latent: Latents) -> Latents:
+    def _frank_wolfe(self, critics: Array, observation: Observations, latent: Latents, rate: float) -> Latents:
         """(1-η)·a + η·c with a the projected action and c the allowed action furthest along ∇Q₁(s, a)."""
         x = self.decoder.problem.read(observation)
         action = self.decoder.corrected(latent, x)
 
         def total(action: Latents) -> Array:
-            return jnp.sum(values(critics[:1], self._critic, observation, action)[0])
+            return jnp.sum(values(self.critic, critics[:1], observation, action)[0])
 
         corner = maximise_samples(self.decoder.problem.constraint, x, jax.grad(total)(action))
-        rate = self.settings.frank_wolfe_rate
         return jax.lax.stop_gradient((1 - rate) * action + rate * corner)
 
-    def update(self, state: TD3State, frozen: Any, batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:
-        """One step of the critics, and of actor and targets when it is their turn; `noise` (2, batch, d) is normal."""
-        settings = self.settings
-        latent = self._policy(state.target_actor, batch.following)
-        if not self._plain:
-            jitter = jnp.clip(settings.target_noise * noise[0], -NOISE_CLIP, NOISE_CLIP)
-            latent = self.decoder.clip(latent + self.decoder.unit * jitter)
-        seen = self.decoder.seen_ahead(frozen, latent, batch.following)
-        ahead = values(state.targets, self._critic, batch.following, seen)
-        future = jnp.min(jnp.stack(ahead), axis=0)
+    def update(self, state: TD3State, frozen: Frozen, batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:
+        """One step of the critics, and of actor and targets when it is their turn."""
+        settings, decoder, twin = self.settings, self.decoder, self._twin
+        latent = self._policy(state.target_actor, batch.next_observation)
+        if twin:
+            jitter = jnp.clip(twin.target_noise * noise[0], -NOISE_CLIP, NOISE_CLIP)
+            latent = decoder.clip(latent + decoder.unit * jitter)
+        seen = decoder.seen_next(frozen, latent, batch.next_observation, settings.critic)
+        next_values = values(self.critic, state.targets, batch.next_observation, seen)
+        future = jnp.min(jnp.stack(next_values), axis=0)
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: Critics) -> Array:
-            found = values(critics, self._critic, batch.observation, batch.taken)
+        def critic_loss(critics: Array) -> Array:
+            found = values(self.critic, critics, batch.observation, batch.taken)
             return jnp.mean(jnp.sum((jnp.stack(found) - goal[None]) ** 2, axis=0))
 
         critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
-        change, critic_adam = self._adam.update(slope, state.optimisers[1])
+        change, critic_adam = self.adam.update(slope, state.optimisers[1])
         critics = optax.apply_updates(state.critics, change)
 
-        def actor_loss(actor: Network) -> Array:
+        def actor_loss(actor: Array) -> Array:
             latent = self._policy(actor, batch.observation)
-            if self.decoder.method.actor == "frank-wolfe":
-                return jnp.mean((latent - self._frank_wolfe(critics, batch.observation, latent)) ** 2)
-            seen = self.decoder.seen(frozen, latent, batch.observation)
-            loss = -jnp.mean(values(critics[:1], self._critic, batch.observation, seen)[0])
-            if weight := self.decoder.method.penalty:
-                loss += weight * jnp.mean(self.decoder.penalty(latent, batch.observation))
+            if twin and twin.actor == "frank-wolfe":
+                goal = self._frank_wolfe(critics, batch.observation, latent, twin.frank_wolfe_rate)
+                return jnp.mean((latent - goal) ** 2)
+            seen = decoder.seen(frozen, latent, batch.observation, settings.critic)
+            loss = -jnp.mean(values(self.critic, critics[:1], batch.observation, seen)[0])
+            if settings.penalty:
+                loss += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
             return loss
 
-        def improve(state: TD3State) -> tuple[Any, ...]:
+        def improve(state: TD3State) -> TD3State:
             error, slope = jax.value_and_grad(actor_loss)(state.actor)
-            change, adam = self._adam.update(slope, state.optimisers[0])
+            change, adam = self.adam.update(slope, state.optimisers[0])
             actor = optax.apply_updates(state.actor, change)
-            target = state.target_actor + settings.tau * (actor - state.target_actor)
-            targets = state.targets + settings.tau * (critics - state.targets)
-            return actor, target, targets, adam, error
+            return state._replace(
+                actor=actor,
+                target_actor=state.target_actor + settings.tau * (actor - state.target_actor),
+                targets=state.targets + settings.tau * (critics - state.targets),
+                optimisers=(adam, state.optimisers[1]),
+                actor_loss=error,
+            )
 
-        def wait(state: TD3State) -> tuple[Any, ...]:
-            return state.actor, state.target_actor, state.targets, state.optimisers[0], state.actor_loss
-
-        if self._plain:
+        if twin is None or twin.actor_every == 1:
             found = improve(state)
         else:
-            found = jax.lax.cond(state.updates % settings.policy_delay == 0, improve, wait, state)
-        actor, target, targets, actor_adam, actor_error = found
-        metrics = {"critic_loss": critic_error, "actor_loss": actor_error, "value": jnp.mean(goal)}
-        optimisers = (actor_adam, critic_adam)
-        return TD3State(actor, target, critics, targets, optimisers, state.updates + 1, actor_error), metrics
+            found = jax.lax.cond(state.updates % twin.actor_every == 0, improve, lambda state: state, state)
+        optimisers = (found.optimisers[0], critic_adam)
+        metrics = {"critic_loss": critic_error, "actor_loss": found.actor_loss, "value": jnp.mean(goal)}
+        return found._replace(critics=critics, optimisers=optimisers, updates=state.updates + 1), metrics
+
+
+@final
+@dataclass(frozen=True)
+class TD3(_Deterministic[TD3Settings]):
+    """Fujimoto et al. 2018."""
+
+    Config: ClassVar[type[TD3Settings]] = TD3Settings
+    presets: ClassVar[Presets] = PRESETS._replace(
+        paper={
+            **PRESETS.paper,
+            **{family: {**PRESETS.paper[family], "frank_wolfe_rate": 0.05} for family in ("Reacher", "world")},
+        }
+    )
+
+
+@final
+@dataclass(frozen=True)
+class DDPG(_Deterministic[DDPGSettings]):
+    """Lillicrap et al. 2016."""
+
+    Config: ClassVar[type[DDPGSettings]] = DDPGSettings
+    presets: ClassVar[Presets] = PRESETS

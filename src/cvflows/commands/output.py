@@ -1,12 +1,11 @@
-"""What machines read."""
+"""JSON for other programs."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON object on stdout; names that the terminal's encoding does not know are escaped."""
     try:
         print(json.dumps(value, ensure_ascii=False, indent=2))

@@ -1,20 +1,20 @@
-"""Many runs: grids, a view of them, reports."""
+"""Many runs: train a grid, watch runs, report on them."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import tyro
+from tyro.conf import Positional, arg
 
 from cvflows.commands.output import print_json
 from cvflows.errors import ArgumentError, within
 
 
 def suite(
-    grid: tyro.conf.Positional[Path | None] = None,
+    grid: Annotated[Path | None, Positional, arg(metavar="[GRID]")] = None,
     tasks: tuple[str, ...] | None = None,
     methods: tuple[str, ...] | None = None,
     seeds: int | None = None,
@@ -28,39 +28,37 @@ def suite(
     mirror: str | None = None,
     json: bool = False,
 ) -> None:
-    """Train every task × method × seed of a grid; run the same command again to resume what was cut off.
+    """Train every task × method × seed of a grid; run the same command again to resume interrupted runs.
 
     Args:
-        grid: TOML file with tasks, methods, seeds, steps and more; what follows replaces what it says.
+        grid: TOML file with tasks, methods, seeds, steps and more; the options below override it.
         tasks: Names of tasks.
         methods: Names of methods.
         seeds: How many seeds, counted from 0.
-        seed_list: Which seeds, instead.
+        seed_list: The seeds themselves, instead of how many.
         steps: Environment steps of every run, by default those of the preset.
         launcher: Processes of this machine, or a Ray cluster (extra `ray`).
-        workers: Processes side by side on this machine, by default one per core.
-        address: Of a Ray cluster; `auto` finds the one this machine belongs to, without it a local one is started.
+        workers: Processes at a time on this machine, by default one per core.
+        address: Address of a Ray cluster; `auto` finds the one this machine belongs to. Without it, a local one is
+            started.
         retries: How often Ray starts a run again whose node was lost.
         out: Folder of the runs, TASK/METHOD/SEED below it; for a cluster, one that all nodes share.
-        mirror: Address of an object store, as s3://bucket/path, that runs are copied to and resumed from.
+        mirror: Address of an object store, such as s3://bucket/path, that runs are copied to and resumed from.
         json: Print one JSON object instead of a table.
     """
     from cvflows.runs.grid import Grid
     from cvflows.runs.launch import Local, Ray, TerminatedError
-    from cvflows.runs.suite import Suite
+    from cvflows.runs.suite import Launcher, Suite
     from cvflows.terminal import live_runs, print_runs
 
     settings = {} if grid is None else Grid.read(grid)
     given = {"tasks": tasks, "methods": methods, "seeds": seed_list or seeds, "steps": steps}
-    how: Any = Local(workers) if launcher == "local" else Ray(address, retries=retries)
+    started_by: Launcher = Local(workers) if launcher == "local" else Ray(address, retries=retries)
     settings |= {name: value for name, value in given.items() if value is not None}
-    for name in ("tasks", "methods"):
-        if not settings.get(name):
-            raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
-    whole, code = Suite(Grid(**settings), out, mirror), 1
+    whole, code = Suite(Grid.from_settings(settings), out, mirror), 1
     with live_runs() as draw:
         try:
-            figures = whole.run(how, lambda suite: draw(suite.statuses.values(), suite.preparing))
+            figures = whole.run(started_by, lambda suite: draw(suite.statuses.values(), suite.preparing))
         except KeyboardInterrupt as stop:
             code = 128 + (stop.number if isinstance(stop, TerminatedError) else signal.SIGINT)
             figures = whole.summary() | {"interrupted": True}
@@ -77,23 +75,27 @@ def suite(
 
 
 def watch(
-    runs: tyro.conf.Positional[tuple[Path, ...]], every: float = 2.0, once: bool = False, json: bool = False
+    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN [RUN ...]")],
+    every: float = 2.0,
+    once: bool = False,
+    json: bool = False,
 ) -> None:
     """Watch runs, wherever they are being trained, until all are complete.
 
     Args:
         runs: Folders of runs, or folders above them.
         every: Seconds between looks.
-        once: Look once.
-        json: Print one JSON object and leave.
+        once: Look once and exit.
+        json: Print one JSON object and exit.
     """
     import time
 
     within("every", every, 0, 86_400, above=True)
+    from cvflows.figures import Status
     from cvflows.runs.progress import dump, find_runs, read_status
     from cvflows.terminal import live_runs, print_runs
 
-    def look() -> list[Any]:
+    def look() -> list[Status]:
         found = find_runs(runs)
         if not found:
             raise ArgumentError("runs", "folders with runs in them", " ".join(map(str, runs)))
@@ -105,7 +107,7 @@ def watch(
     if not once:
         with live_runs() as draw:
             while any(status.state in ("running", "cut off") for status in statuses):
-                draw(statuses)
+                draw(statuses, ())
                 time.sleep(every)
                 statuses = look()
     print_runs(statuses)
@@ -113,24 +115,24 @@ def watch(
 
 
 def report(
-    runs: tyro.conf.Positional[tuple[Path, ...]],
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
+    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN [RUN ...]")],
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("report.html"),
     title: str = "Training report",
     maps: bool = True,
     json: bool = False,
 ) -> None:
-    """Make one self-contained page from runs, and its figures as PNG and PDF beside it.
+    """Make one self-contained page from runs, and its figures as PNG and PDF in a folder next to it.
 
     Args:
         runs: Folders of runs, or folders above them.
-        out: The page.
-        title: Its heading.
-        maps: Draw the map of every task, which takes some seconds each.
+        out: File of the page.
+        title: Heading of the page.
+        maps: Draw the map of every task; takes a few seconds each.
         json: Print one JSON object with every figure instead of a line.
     """
     if out.is_dir() or not out.name:
         raise ArgumentError("out", "the name of a file", out)
-    from cvflows.reports.gallery import map_pictures
+    from cvflows.reports.gallery import MapFigures, map_pictures
     from cvflows.reports.page import write_page
     from cvflows.reports.plots import write_plots
     from cvflows.reports.records import load_runs
@@ -141,7 +143,7 @@ def report(
     with count_progress("reading runs", len(find_runs(runs))) as tick:
         tables = Tables(load_runs(runs, tick))
     figures = out.with_name(f"{out.stem}_figures")
-    pictures: list[Any] = []
+    pictures: list[MapFigures] = []
     if maps:
         with count_progress("drawing maps", len(tables.tasks)) as tick:
             pictures, notes = map_pictures(tables, figures, tick)

@@ -1,28 +1,36 @@
-"""Maps and runs, one at a time."""
+"""Fit a map, train an agent, resume a run, evaluate one."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import tyro
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from cvflows.commands.output import print_json
 from cvflows.errors import ArgumentError, dimension
+from cvflows.figures import FitFigures, RunFigures, SignalFigures
 
 MOST_SEED = 2**32 - 1
+Form = Literal["paper", "drift", "stopping"]
+Task = Annotated[str, Positional, arg(metavar="TASK")]
+Run = Annotated[Path, Positional, arg(metavar="RUN")]
 
 if TYPE_CHECKING:
-    from cvflows.tasks.base import Task
+    from cvflows.runs.config import RunConfig
+    from cvflows.runs.train import Trainer
+    from cvflows.tasks.base import Task as FoundTask
 
 
 def fit(
-    task: tyro.conf.Positional[str],
-    map: str = "auto",
+    task: Task,
+    kind: str = "auto",
     seed: int = 0,
     steps: int = 3000,
-    form: Literal["paper", "drift", "stopping"] = "stopping",
+    transport: float = 0.0,
+    form: Form = "stopping",
     out: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -32,11 +40,13 @@ def fit(
 
     Args:
         task: Name of the task, as `cvflows tasks` lists it.
-        map: boxspline, coupling or realnvp (learned from the violation); slice, gauge, shell or orb (certified); or
-            auto, which takes a certified one where the set allows it.
+        kind: Kind of map: boxspline, coupling or realnvp (learned from the violation); slice, gauge, shell, orb or
+            ray (certified); or auto, which chooses a certified one where the set allows it.
         seed: Seed of the fit.
         steps: Gradient steps.
-        form: Of a learned constraint: the paper's, with drift, or with stopping distance.
+        transport: Weight of a term that keeps a latent's action the same in every context, as far as the set allows;
+            for kinds that are fitted.
+        form: Form of a learned constraint: the paper's, with drift, or with stopping distance.
         out: Folder for the map, by default maps/TASK.
         json: Print one JSON object instead of a table.
     """
@@ -46,111 +56,130 @@ def fit(
     dimension("seed", seed, least=0, most=MOST_SEED)
     dimension("steps", steps, most=10**9)
     from cvflows.maps.fit import FitConfig
+    from cvflows.printing import print_fit
     from cvflows.reports.map_figure import draw_map
-    from cvflows.runs.fitting import fit_task, save_report
+    from cvflows.runs.fitting import fit_map, save_report
     from cvflows.terminal import fit_progress
 
-    folder, signal = out or Path("maps") / found.name, dict[str, Any]()
+    config = FitConfig(steps=steps, transport=transport, seed=seed, check_every=max(1, min(250, steps // 4)))
+    folder, signal = out or Path("maps") / found.name, None
     if found.limits is not None:
         found, signal = _learn_limits(found, form, seed)
-    config = FitConfig(steps=steps, seed=seed, check_every=max(1, min(250, steps // 4)))
     with fit_progress(f"fitting {found.name}", steps) as progress:
-        report = fit_task(found, map, config, progress=progress)
+        report = fit_map(found, kind, config, progress=progress)
     save_report(report, folder)
-    picture = draw_map(report.fitted.map, found, report.fitted.checks, folder / "map.png", seed=seed)
-    figures = {**report.as_json(), **signal, "out": str(folder), "picture": str(picture)}
+    picture = draw_map(report.map, found, report.fitted.checks, folder / "map.png", seed=seed)
+    learned = {} if signal is None else {"signal": signal}
+    figures = cast(FitFigures, {**report.as_json(), **learned, "out": str(folder), "picture": str(picture)})
     if json:
         return print_json(figures)
-    from cvflows.terminal import print_fit
-
     print_fit(figures)
     return None
 
 
-def train(
-    task: tyro.conf.Positional[str],
-    method: str = "SAC+CVFlow",
-    steps: int | None = None,
-    seed: int = 0,
-    map: Path | None = None,
-    kind: str | None = None,
-    form: Literal["paper", "drift", "stopping"] = "stopping",
-    entropy: Literal["prior", "plain", "exact"] | None = None,
-    preset: Literal["tuned", "paper"] = "tuned",
-    num_envs: int = 1,
-    checkpoint_every: int = 10_000,
-    evaluate_every: int = 5_000,
-    evaluation_episodes: int = 5,
-    final_episodes: int = 100,
-    threads: int | None = None,
-    out: Path | None = None,
-    set: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
-    wandb: str | None = None,
-    json: bool = False,
-) -> None:
-    """Train an agent whose actions stay allowed: fits a map if none is given, trains, evaluates, saves.
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `train` that say what a run is.
 
     Args:
         task: Name of the task, as `cvflows tasks` lists it.
         method: SAC+CVFlow, DDPG+CVFlow, FlowPG, NFW, DPre+, SPre+ or another, as `cvflows methods` lists them.
         steps: Environment steps, by default those of the preset.
         seed: Seed of everything random.
-        map: Folder of a fitted map; fitted anew without it.
         kind: Kind of map to fit, by default the method's own.
-        form: Of a learned constraint: the paper's, with drift, or with stopping distance.
-        entropy: What SAC takes for log π under a map: relative to the map's density, plain, or exact.
-        preset: Hyper-parameters measured to work here, or the paper's.
-        num_envs: Environments side by side.
-        checkpoint_every: Steps after which, at the end of an episode, everything is saved.
+        form: Form of a learned constraint: the paper's, with drift, or with stopping distance.
+        entropy: What SAC uses for log π under a map: relative to the map's density, plain, or exact.
+        preset: Settings measured to work here, or the paper's.
+        num_envs: Environments that are stepped together; by default what suits the algorithm, as in the next two.
+        checkpoint_every: Steps between checkpoints, which are written at the end of an episode.
         evaluate_every: Steps between evaluations.
-        evaluation_episodes: Episodes of each of them.
+        evaluation_episodes: Episodes per evaluation.
         final_episodes: Episodes of the last evaluation.
+        set: Change a setting of the algorithm, as in --set learning_rate=1e-3 (again for another); `cvflows settings
+            METHOD` lists them.
+    """
+
+    task: Task
+    method: str = "SAC+CVFlow"
+    steps: int | None = None
+    seed: int = 0
+    kind: str | None = None
+    form: Form = "stopping"
+    entropy: Literal["prior", "plain", "exact"] | None = None
+    preset: Literal["tuned", "paper"] = "tuned"
+    num_envs: int | None = None
+    checkpoint_every: int | None = None
+    evaluate_every: int | None = None
+    evaluation_episodes: int = 5
+    final_episodes: int = 100
+    set: UseAppendAction[tuple[str, ...]] = ()
+
+    def config(self) -> RunConfig:
+        """The config of the run."""
+        from cvflows.runs.config import make_config, parse_overrides
+        from cvflows.tasks.catalogue import task as find_task
+
+        entropy = {} if self.entropy is None else {"entropy": self.entropy}
+        return make_config(
+            find_task(self.task),
+            self.method,
+            steps=self.steps,
+            preset=self.preset,
+            overrides={**entropy, **parse_overrides(self.set)},
+            seed=self.seed,
+            map=self.kind,
+            form=self.form,
+            num_envs=self.num_envs,
+            checkpoint_every=self.checkpoint_every,
+            evaluate_every=self.evaluate_every,
+            evaluation_episodes=self.evaluation_episodes,
+            final_episodes=self.final_episodes,
+        )
+
+
+def train(
+    run: OmitArgPrefixes[RunOptions],
+    map_folder: Path | None = None,
+    threads: int | None = None,
+    out: Path | None = None,
+    wandb: str | None = None,
+    json: bool = False,
+) -> None:
+    """Train an agent whose actions stay allowed: fits a map if none is given, trains, evaluates, saves.
+
+    Args:
+        run: What the run is.
+        map_folder: Folder of a fitted map, as `cvflows fit` writes it; without it, a map is fitted first.
         threads: Threads for computing; two runs with one each are faster than one with two.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
-        set: Override a hyper-parameter, as in --set learning_rate=1e-3 (again for another).
         wandb: Project of Weights & Biases to log to (extra `wandb`).
         json: Print one JSON object instead of a table.
     """
     from cvflows.tasks.catalogue import task as find_task
 
-    found = find_task(task)
+    found = find_task(run.task)
     _limit_threads(threads)
-    from cvflows.runs.agent import PREPARING
-    from cvflows.runs.config import make_config, only_random, parse_overrides
+    from cvflows.runs.config import only_random
+    from cvflows.runs.folder import RunFolder
+    from cvflows.runs.preparation import PREPARING
     from cvflows.runs.session import begin, check_new
-    from cvflows.runs.store import RunFolder
     from cvflows.terminal import fit_progress, print_warning
 
-    config = make_config(
-        found,
-        method,
-        steps=steps,
-        preset=preset,
-        overrides=parse_overrides(set),
-        seed=seed,
-        num_envs=num_envs,
-        map=kind,
-        form=form,
-        entropy=entropy,
-        checkpoint_every=checkpoint_every,
-        evaluate_every=evaluate_every,
-        evaluation_episodes=evaluation_episodes,
-        final_episodes=final_episodes,
-    )
-    folder = out or Path("runs") / found.name / config.method / str(seed)
+    config = run.config()
+    folder = out or Path("runs") / found.name / config.method / str(config.seed)
     check_new(RunFolder(folder))
     if (problem := only_random(config, config.steps)) is not None:
         print_warning(problem)
-    signal: dict[str, Any] = {}
-    if found.limits is not None and map is None:
-        found, signal = _learn_limits(found, form, PREPARING)
+    signal = None
+    if found.limits is not None and map_folder is None:
+        found, signal = _learn_limits(found, config.form, PREPARING)
     with fit_progress(f"preparing {found.name}", 3000) as progress:
-        trainer = begin(found, config, folder, map_folder=map, fit_tick=progress, wandb=wandb)
+        trainer = begin(found, config, folder, map_folder=map_folder, fit_tick=progress, wandb=wandb)
     _complete(trainer, json, signal)
 
 
-def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool = False) -> None:
-    """Resume a run that was cut off, from its last checkpoint.
+def resume(run: Run, wandb: str | None = None, json: bool = False) -> None:
+    """Resume an interrupted run from its last checkpoint.
 
     Args:
         run: Folder of the run.
@@ -163,32 +192,48 @@ def resume(run: tyro.conf.Positional[Path], wandb: str | None = None, json: bool
 
 
 def evaluate(
-    run: tyro.conf.Positional[Path], episodes: int = 100, video: Path | None = None, json: bool = False
+    run: Run, episodes: int = 100, video: Path | None = None, picture: Path | None = None, json: bool = False
 ) -> None:
     """Play episodes with a trained agent, without exploring.
 
     Args:
         run: Folder of the run.
-        episodes: How many.
+        episodes: Number of episodes.
         video: File for a film of one episode, .gif.
+        picture: File for a picture of one episode, .png: how much of its limit every action uses.
         json: Print one JSON object instead of a table.
     """
     dimension("episodes", episodes, most=10**6)
-    if video is not None and video.suffix.casefold() != ".gif":
-        raise ArgumentError("video", "a file name ending in .gif", video)
+    for name, path, ending in (("video", video, ".gif"), ("picture", picture, ".png")):
+        if path is not None and path.suffix.casefold() != ending:
+            raise ArgumentError(name, f"a file name ending in {ending}", path)
+    from cvflows.printing import print_run
     from cvflows.runs.session import resume as resume_run
-    from cvflows.terminal import count_progress, print_run
+    from cvflows.terminal import count_progress
 
     trainer = resume_run(run, look_only=True)
     with count_progress("playing episodes", episodes) as tick:
-        figures: dict[str, Any] = {"run": str(run), **trainer.evaluate(episodes, tick=tick)}
+        evaluation = trainer.evaluate(episodes, tick=tick)
+    film = None
     if video is not None:
         from cvflows.reports.film import film_episode
 
-        figures |= film_episode(trainer, video)
+        film = film_episode(trainer, video)
+    drawn = {}
+    if picture is not None:
+        from cvflows.reports.limits import draw_limits
+
+        drawn["picture"] = str(draw_limits(trainer, picture))
     if json:
-        return print_json(figures)
-    print_run({"task": trainer.config.task, "method": trainer.config.method, "final": figures, **figures})
+        return print_json({"run": str(run), **evaluation, **({} if film is None else film.as_json()), **drawn})
+    figures = _beside_paper({"task": trainer.config.task, "method": trainer.config.method, "final": evaluation})
+    if "picture" in drawn:
+        figures["picture"] = drawn["picture"]
+    if film is not None and film.video is not None:
+        figures["video"] = film.video
+    if film is not None and film.missing is not None:
+        figures["missing"] = film.missing
+    print_run(figures)
     return None
 
 
@@ -200,7 +245,7 @@ def _limit_threads(threads: int | None) -> None:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
 
 
-def _learn_limits(task: Task, form: str, seed: int) -> tuple[Task, dict[str, Any]]:
+def _learn_limits(task: FoundTask, form: str, seed: int) -> tuple[FoundTask, SignalFigures]:
     """The task with the constraint on actions that keeps its limits on states, and the figures of learning it."""
     import warnings
 
@@ -208,27 +253,40 @@ def _learn_limits(task: Task, form: str, seed: int) -> tuple[Task, dict[str, Any
     from cvflows.terminal import collect_progress, print_warning
 
     with warnings.catch_warnings(), collect_progress(f"learning the limits of {task.name}") as tick:
-        warnings.simplefilter("ignore", UnsafeLimitsWarning)  # said below, in one line
+        warnings.simplefilter("ignore", UnsafeLimitsWarning)  # printed below, in one line
         learned = task.learn(form, seed=seed, tick=tick)
     if learned.self_test is not None and learned.self_test.problem is not None:
         print_warning(learned.self_test.problem)
-    return learned.task, {"signal": learned.as_json()}
+    return learned.task, learned.as_json()
 
 
-def _complete(trainer: Any, json: bool, more: dict[str, Any] | None = None) -> None:
-    """Finish a run with bars, pictures and a table; `more` figures are shown with it."""
+def _complete(trainer: Trainer, json: bool, signal: SignalFigures | None = None) -> None:
+    """Finish a run with bars, pictures and a table, which also shows the figures of a constraint learned for it."""
+    from cvflows.printing import print_run
     from cvflows.reports.curves import draw_run
     from cvflows.runs.session import complete
-    from cvflows.terminal import count_progress, print_run, train_progress
+    from cvflows.terminal import count_progress, train_progress
 
-    config = trainer.config
+    config, folder = trainer.config, trainer.folder
+    assert folder is not None
     with (
         train_progress(f"{config.method} on {config.task}", config.steps) as tick,
         count_progress("final episodes", config.final_episodes) as count,
     ):
         figures = complete(trainer, tick, count)
-    figures |= {**(more or {}), "out": str(trainer.folder.path), "picture": str(draw_run(trainer.folder))}
+    if signal is not None:
+        figures["signal"] = signal
+    figures["out"], figures["picture"] = str(folder.path), str(draw_run(folder))
+    figures = _beside_paper(figures)
     if json:
         return print_json(figures)
     print_run(figures)
     return None
+
+
+def _beside_paper(figures: RunFigures) -> RunFigures:
+    """The figures with the paper's best on the task, where it has one."""
+    from cvflows.reports.paper import best_reported
+
+    best = best_reported(figures["task"])
+    return figures if best is None else {**figures, "paper": best}

@@ -1,50 +1,131 @@
-"""A constraint at given contexts, in columns (batch last): rows, bounds, margins and a feasible anchor."""
+"""What the solvers are written against: a set, its shape, and a set at given contexts, in columns (batch last)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from cvflows.constraints import interior
-from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.arrays import Codes, Columns, Contexts, Matrices, Rows, Scalars, Slopes, Vector
 from cvflows.constraints.linalg import solve_positive
-from cvflows.constraints.shapes import Columns, Contexts, Matrices, Rows, Scalars, Slopes
-from cvflows.constraints.structure import Affine, Separable, Structure
 from cvflows.constraints.trace import smoothed
 
-CHUNK = 64
-"""Samples that the iterative methods solve together."""
 INSIDE = 1e-5
 """How far below zero rows are driven, so that linearisation errors do not leave the set."""
+
+
+class AbstractSet(abc.ABC):
+    """What the solvers ask of a set C(x): its rows g(x,a) ≤ 0 and what is known about it, for one context."""
+
+    if TYPE_CHECKING:  # fields or properties, as a set likes
+
+        @property
+        def action_dim(self) -> int: ...
+
+        @property
+        def context_dim(self) -> int: ...
+
+        @property
+        def convex(self) -> bool: ...
+
+        @property
+        def thin(self) -> bool:
+            """Whether an equality is among the rows."""
+
+    quadratic: ClassVar[bool] = False
+    """Whether every row is a polynomial of degree at most two in the action."""
+
+    @abc.abstractmethod
+    def rows(self, x: Vector, a: Vector) -> Vector:
+        """Every value that must be ≤ 0 for one sample, the action box apart; an equality h gives h-ε and -h-ε."""
+
+    @abc.abstractmethod
+    def bounds(self, x: Vector) -> tuple[Vector, Vector]:
+        """Lowest and highest value of each action entry, within [-1,1]."""
+
+    @abc.abstractmethod
+    def centre(self, x: Vector) -> Vector:
+        """A point expected to be well inside the set; the solvers check it and look for another when it is not."""
+
+    @abc.abstractmethod
+    def shape(self, x: Vector) -> AbstractShape:
+        """What is known about the form of the rows."""
+
+    @property
+    def alternatives(self) -> tuple[AbstractSet, ...]:
+        """The sets of which one must allow an action, for a union; none for a set that is solved as a whole."""
+        return ()
+
+
+class Solved(NamedTuple):
+    """A solver's answer, before it lands: the point, a point inside to land towards, and how it was found."""
+
+    y: Columns
+    anchor: Columns
+    outcome: Codes
+
+
+class AbstractShape(eqx.Module):
+    """What the solvers ask of a set's form. `here` is the set in columns, of which `self` is the shape."""
+
+    @property
+    @abc.abstractmethod
+    def iterative(self) -> bool:
+        """Whether the set needs an interior-point or search method, whose working set should stay in cache."""
+
+    @property
+    @abc.abstractmethod
+    def only_rows(self) -> bool:
+        """Whether nothing is known but the rows."""
+
+    @abc.abstractmethod
+    def project(self, here: ColumnSet, a: Columns) -> Solved:
+        """argmin ‖y - a‖² over the set."""
+
+    @abc.abstractmethod
+    def maximise(self, here: ColumnSet, direction: Columns) -> tuple[Columns, Codes]:
+        """argmax direction·y over the set, landed, and its outcome."""
+
+    @abc.abstractmethod
+    def margin(self, here: ColumnSet, a: Columns) -> Rows:
+        """How far below zero a row must be for rounding not to matter: a few units in the last place of its terms."""
+
+    @abc.abstractmethod
+    def centre(self, here: ColumnSet) -> Columns:
+        """A point inside every set, as far as one can be found."""
+
+    @abc.abstractmethod
+    def convex_rows(self, here: ColumnSet) -> interior.Flat | interior.Curved:
+        """The rows as the interior-point methods want them."""
 
 
 class ColumnSet(eqx.Module):
     """The sets C(x) of a batch of contexts."""
 
-    constraint: AbstractConstraint = eqx.field(static=True)
+    constraint: AbstractSet = eqx.field(static=True)
     x: Contexts
     low: Columns
     high: Columns
     centre: Columns
-    structure: Structure
+    shape: AbstractShape
 
     @classmethod
-    def at(cls, constraint: AbstractConstraint, x: Contexts) -> ColumnSet:
+    def at(cls, constraint: AbstractSet, x: Contexts) -> ColumnSet:
         """The sets of contexts `x`."""
 
-        def describe(x: Array) -> tuple[Array, Array, Array, Structure]:
-            return *constraint.bounds(x), constraint.centre(x), constraint.structure(x)
+        def describe(x: Array) -> tuple[Array, Array, Array, AbstractShape]:
+            return *constraint.bounds(x), constraint.centre(x), constraint.shape(x)
 
-        low, high, centre, structure = jax.vmap(describe, in_axes=-1, out_axes=-1, axis_size=x.shape[1])(x)
-        return cls(constraint, x, low, high, centre, structure)
+        low, high, centre, shape = jax.vmap(describe, in_axes=-1, out_axes=-1, axis_size=x.shape[1])(x)
+        return cls(constraint, x, low, high, centre, shape)
 
     def rows(self, a: Columns) -> Rows:
         """The constraint's rows at `a`."""
@@ -52,22 +133,14 @@ class ColumnSet(eqx.Module):
 
     def margin(self, a: Columns) -> Rows:
         """How far below zero a row must be for rounding not to matter: a few units in the last place of its terms."""
-        unit = 8 * float(np.finfo(a.dtype).eps)
-        match self.structure:
-            case Separable(rows=()):
-                return jnp.zeros_like(self.rows(a))  # bounds hold exactly after clipping
-            case Separable(rows=rows) if self.rows(a).shape[0] == len(rows):
-                return unit * jnp.stack([2 * jnp.abs(row.bound) for row in rows])
-            case Affine():
-                terms = jnp.sum(jnp.abs(self.structure.normal * a[None]), axis=1)
-                return unit * (jnp.abs(self.structure.offset) + terms)
-        terms = jnp.sum(jnp.abs(interior.jacobian(self.rows, a) * a[None]), axis=1)
-        return unit * (jnp.abs(self.rows(jnp.zeros_like(a))) + jnp.where(jnp.isfinite(terms), terms, 1.0))
+        return self.shape.margin(self, a)
 
     def convex_rows(self) -> interior.Flat | interior.Curved:
         """The rows as the interior-point methods want them."""
-        if isinstance(self.structure, Affine):
-            return interior.Flat(self.structure.offset, self.structure.normal)
+        return self.shape.convex_rows(self)
+
+    def curved_rows(self) -> interior.Curved:
+        """The rows as functions, with their kinks rounded."""
         rounded, kinked = smoothed(self.constraint.rows, self.x[:, 0], self.low[:, 0])
         batched = jax.vmap(rounded, in_axes=-1, out_axes=-1)
         return interior.Curved(lambda width, z: batched(width, self.x, z), kinked)
@@ -131,7 +204,7 @@ class ColumnSet(eqx.Module):
     def restore(self, y: Columns, steps: int) -> Columns:
         """Gauss-Newton on the violated rows, within the bounds."""
 
-        def improve(_: Any, y: Columns) -> Columns:
+        def improve(_: Array, y: Columns) -> Columns:
             value, slope = self.rows(y), interior.jacobian(self.rows, y)
             excess = jnp.maximum(value + INSIDE, 0)
             weight = (excess > 0).astype(y.dtype)
@@ -168,6 +241,15 @@ class ColumnSet(eqx.Module):
         residual = interior.weigh(live_slopes, weights) - a - bounds
         return z - solve_positive(matrix, residual - lax.stop_gradient(residual))
 
+    def linearise(self, z: Columns) -> tuple[Rows, Slopes]:
+        """Value and Jacobian of the rows, with kinks rounded as sharply as they ever are."""
+        match self.convex_rows():
+            case interior.Flat(offset=offset, normal=normal):
+                return offset + interior.apply(normal, z), normal
+            case interior.Curved(rows=rows):
+                sharp = partial(rows, jnp.full(z.shape[1], interior.SHARPEST, z.dtype))
+                return sharp(z), interior.jacobian(sharp, z)
+
     def expand(self, z: Columns, multiplier: Rows) -> tuple[Rows, Slopes, Matrices]:
         """Value and Jacobian of the rows, and Σ ν_i ∇²g_i, with kinks rounded as sharply as they ever are."""
         match self.convex_rows():
@@ -178,18 +260,6 @@ class ColumnSet(eqx.Module):
                 return sharp(z), *interior.derivatives(sharp, z, multiplier)
 
 
-def in_chunks(solve: Callable[..., Any], x: Contexts, a: Columns, *, iterative: bool) -> Any:
-    """`solve(x, a)`, a chunk of columns at a time when it is `iterative`."""
-    count = a.shape[1]
-    if not iterative or count <= CHUNK:
-        return solve(x, a)
-    padding = -count % CHUNK
-
-    def split(columns: Array) -> Array:
-        padded = jnp.pad(columns, ((0, 0), (0, padding)), mode="edge")
-        return jnp.moveaxis(padded.reshape(len(columns), (count + padding) // CHUNK, CHUNK), 1, 0)
-
-    def join(chunks: Array) -> Array:
-        return jnp.moveaxis(chunks, 0, -2).reshape(*chunks.shape[1:-1], -1)[..., :count]
-
-    return jax.tree.map(join, lax.map(lambda pair: solve(*pair), (split(x), split(a))))
+def own_context(part: AbstractSet, x: Float[Array, "context *batch"]) -> Float[Array, "own *batch"]:
+    """The context, or a column per sample, as a part of a set reads it: all of it, or nothing."""
+    return x if part.context_dim else x[:0]

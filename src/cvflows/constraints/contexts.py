@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from cvflows.errors import ArgumentError, dimension, positive
 if TYPE_CHECKING:
     from jax import Array
 else:  # the catalogue of tasks loads without JAX
-    Array = Any
+    Array = object
 
 
 @runtime_checkable
@@ -95,7 +95,7 @@ class Product:
 class Observed:
     """Contexts seen elsewhere, drawn with replacement from the rows of `values`."""
 
-    values: Any
+    values: np.ndarray
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values, np.float32)

@@ -24,7 +24,9 @@ from cvflows.constraints.convexity import check_convex, is_declared_convex
 from cvflows.constraints.judge import judge_of
 from cvflows.constraints.numbers import real_numbers
 from cvflows.constraints.outcome import Outcome
-from cvflows.constraints.project import CERTIFIED, project_samples
+from cvflows.constraints.precision import double_precision
+from cvflows.constraints.project import CERTIFIED, project_samples, project_wide
+from cvflows.constraints.thin import widened
 from cvflows.errors import ArgumentError, EmptySetError
 
 Fallback = Callable[[np.ndarray], Sequence[float]]
@@ -70,7 +72,7 @@ class Guard:
         self.constraint, self.judge = constraint, judge_of(constraint)
         self._on_empty = _checked_fallback(constraint, on_empty)
         self._doubted = is_declared_convex(constraint)
-        self._calls = 0
+        self.calls = 0
 
     def __call__(self, x: Sequence[float], action: Samples) -> Verdict:
         """The verdict on `action` (dim,) at context `x`, (context_dim,) floats."""
@@ -91,9 +93,9 @@ class Guard:
 
     def _decide(self, x: list[float], action: np.ndarray, projected: Projected | None) -> Verdict:
         """The verdict, with the projection if it is known already."""
-        self._calls += 1
-        if self._doubted and not self._calls & (self._calls - 1):  # at the 1st, 2nd, 4th, … call
-            check_convex(self.constraint, np.asarray(x), seed=self._calls)
+        self.calls += 1
+        if self._doubted and not self.calls & (self.calls - 1):  # at the 1st, 2nd, 4th, … call
+            check_convex(self.constraint, np.asarray(x), seed=self.calls)
         asked = action.tolist()
         if self.judge.is_inside(x, asked):
             return Verdict(action, Outcome.EXACT, False, 0.0, 0.0, 0.0)
@@ -108,13 +110,17 @@ class Guard:
         return Verdict(found, outcome, True, violation, executed_violation, math.dist(found.tolist(), asked))
 
     def _project(self, x: np.ndarray, actions: np.ndarray) -> list[Projected]:
-        """Projections of actions (n, dim) in single precision; few sizes of batches, so that few are compiled."""
+        """Projections of actions (n, dim), in double precision for thin sets; few sizes of batches are compiled."""
         if not len(actions):
             return []
         places = np.minimum(np.arange(1 << (len(actions) - 1).bit_length()), len(actions) - 1)
-        found = project_samples(self.constraint, x[places].astype(np.float32), actions[places])
+        if (wide := widened(self.constraint)) is not None:
+            with double_precision():
+                found = project_wide(wide, x[places].astype(np.float64), actions[places].astype(np.float64))
+        else:
+            found = project_samples(self.constraint, x[places].astype(np.float32), actions[places])
         outcomes = np.asarray(found.outcome)[: len(actions)].tolist()
-        return list(zip(np.array(found.action)[: len(actions)], map(Outcome, outcomes), strict=True))
+        return list(zip(np.array(found.action, np.float32)[: len(actions)], map(Outcome, outcomes), strict=True))
 
     def _allowed(self, x: list[float], near: np.ndarray, outcome: Outcome) -> tuple[np.ndarray | None, Outcome]:
         """`near`, or an allowed action on the way from it to the inside; None where none is to be found."""

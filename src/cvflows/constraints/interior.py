@@ -15,11 +15,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from cvflows.constraints.arrays import Columns, Matrices, Rows, Scalars, Slopes
 from cvflows.constraints.linalg import factorise, solve_factored, solve_positive
-from cvflows.constraints.shapes import Columns, Matrices, Rows, Scalars, Slopes
 
 SHARPEST = 1e-6
-"""Last barrier weight of the curved method, and the width at which kinks are rounded in the end."""
+"""Last barrier weight of the curved method in float32, and the width at which kinks are rounded in the end."""
+SHARPEST_DOUBLE = 1e-10
+"""Last barrier weight in float64: a bound that is hardly pressed on is then missed by 1e-5 instead of 1e-3."""
 
 
 class Problem(NamedTuple):
@@ -132,7 +134,9 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: b
     """
     usual, slow = ((0.65, 46), (0.9, 200)) if curved.kinked else ((0.35, 20), (0.65, 50))
     shrink = jnp.where(patient, slow[0], usual[0]).astype(start.dtype)
-    iterations = jnp.where(patient, slow[1], usual[1])
+    double = start.dtype == jnp.float64
+    last, more = (SHARPEST_DOUBLE, 1.5) if double else (SHARPEST, 1.0)
+    iterations = jnp.where(patient, int(more * slow[1]), int(more * usual[1]))
     span = problem.high - problem.low
     z = jnp.clip(start, problem.low + 1e-3 * span, problem.high - 1e-3 * span)
     first_width = _widest(curved, z)
@@ -141,7 +145,7 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: b
 
     def advance(step: Array, at: Iterate) -> Iterate:
         decay = shrink ** step.astype(z.dtype)
-        barrier = jnp.maximum(decay, SHARPEST)
+        barrier = jnp.maximum(decay, last)
         width = jnp.maximum(first_width * decay, SHARPEST)
         below, above = at.z - problem.low, problem.high - at.z
         slack = jnp.maximum(-curved.rows(width, at.z), SHARPEST**2)
@@ -161,7 +165,9 @@ def solve_curved(problem: Problem, curved: Curved, start: Columns, *, patient: b
             return jnp.where(good, problem.value(point) - barrier * logs, jnp.inf)
 
         lengths = jnp.asarray([1.0, 0.7, 0.45, 0.25, 0.12, 0.05, 0.015, 0.0], z.dtype)
-        length = lengths[jnp.argmin(jax.vmap(merit)(lengths), axis=0)][None]
+        merits = jax.vmap(merit)(lengths)
+        best = merits == jnp.min(merits, axis=0, keepdims=True)  # argmin cannot be lowered where precisions are mixed
+        length = jnp.max(jnp.where(best, lengths[:, None], 0.0), axis=0, keepdims=True)
         following = at.z + length * move
         new_slack = jnp.maximum(-curved.rows(width, following), SHARPEST**2)
         return _kept(
@@ -207,12 +213,19 @@ def derivatives(rows: Callable[[Columns], Rows], z: Columns, multiplier: Rows) -
 
 
 def fit_multipliers(slopes: Slopes, active: Bool[Array, "rows batch"], pull: Columns) -> Rows:
-    """ν ≥ 0 on the active rows with Jᵀν ≈ pull, by least squares."""
-    masked = jnp.where(active[:, None], slopes, 0.0)
-    normal = jnp.sum(masked[:, None] * masked[None], axis=2)
-    scale = jnp.max(normal, axis=(0, 1))[None]
-    normal = normal + on_diagonal(jnp.where(active, 1e-7 * scale + 1e-12, 1.0))
-    return jnp.maximum(solve_positive(normal, apply(masked, pull)), 0) * active
+    """ν ≥ 0 on the active rows with Jᵀν ≈ pull, by least squares.
+
+    Rows that would need ν < 0 are dropped and the others fitted again: of an equality's two rows one is left.
+    """
+
+    def fit(active: Bool[Array, "rows batch"]) -> Rows:
+        masked = jnp.where(active[:, None], slopes, 0.0)
+        normal = jnp.sum(masked[:, None] * masked[None], axis=2)
+        scale = jnp.max(normal, axis=(0, 1))[None]
+        normal = normal + on_diagonal(jnp.where(active, 1e-7 * scale + 1e-12, 1.0))
+        return jnp.maximum(solve_positive(normal, apply(masked, pull)), 0) * active
+
+    return fit(active & (fit(active) > 0))
 
 
 def jacobian(function: Callable[[Columns], Rows], z: Columns) -> Slopes:

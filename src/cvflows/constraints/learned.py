@@ -35,8 +35,10 @@ import numpy as np
 from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, Vector
+from cvflows.constraints.forms import Cvxpy, Expression, Form, half_spaces
+from cvflows.constraints.legacy_metric import LegacyRows, linear_rows
+from cvflows.constraints.shapes.affine import Affine
 from cvflows.constraints.signals import SignalModel, fit_signal
-from cvflows.constraints.structure import Affine, Structure
 from cvflows.errors import ArgumentError, look_up
 
 FORMS = {"paper": "network", "drift": "affine", "stopping": "affine"}
@@ -90,11 +92,11 @@ class LearnedConstraint(AbstractConstraint):
     learned = True
 
     @property
-    def action_dim(self) -> int:  # type: ignore[override]
+    def action_dim(self) -> int:
         return self.model.action_dim
 
     @property
-    def context_dim(self) -> int:  # type: ignore[override]
+    def context_dim(self) -> int:
         return self.model.observation_dim
 
     def _room(self, c: Array, strength: Array) -> Array:
@@ -118,8 +120,14 @@ class LearnedConstraint(AbstractConstraint):
         offset, normal = self.offsets_and_normals(x)
         return offset + jnp.sum(normal * a[None], axis=1)
 
-    def structure(self, x: Vector) -> Structure:
+    def shape(self, x: Vector) -> Affine:
         return Affine(*self.offsets_and_normals(x))
+
+    def reference_form(self, cvxpy: Cvxpy, y: Expression) -> Form:
+        return half_spaces(cvxpy, y, (len(self.error), self.action_dim), self.offsets_and_normals)
+
+    def legacy_rows(self) -> LegacyRows:
+        return linear_rows(len(self.error))
 
     def centre(self, x: Vector) -> Vector:
         return deep_point(*self.offsets_and_normals(x))

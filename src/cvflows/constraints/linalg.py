@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,12 +11,15 @@ UNROLLED = 10
 """Largest system that is unrolled; larger ones go to the library's Cholesky solver."""
 
 
+Factor = list[list[Array]] | Array
+
+
 def solve_positive(matrix: Float[Array, "n n batch"], right: Float[Array, "n batch"]) -> Float[Array, "n batch"]:
     """x with matrix·x = right, for symmetric positive definite matrices."""
     return solve_factored(factorise(matrix), right)
 
 
-def factorise(matrix: Float[Array, "n n batch"]) -> Any:
+def factorise(matrix: Float[Array, "n n batch"]) -> Factor:
     """Cholesky factor, to be handed to `solve_factored`: rows of entries, 1/L_ii on the diagonal, when unrolled."""
     n = matrix.shape[0]
     if n > UNROLLED:
@@ -40,7 +41,7 @@ def factorise(matrix: Float[Array, "n n batch"]) -> Any:
     return rows
 
 
-def solve_factored(factor: Any, right: Float[Array, "n batch"]) -> Float[Array, "n batch"]:
+def solve_factored(factor: Factor, right: Float[Array, "n batch"]) -> Float[Array, "n batch"]:
     """Forward and back substitution with a factor from `factorise`."""
     n = right.shape[0]
     if n > UNROLLED:

@@ -6,7 +6,6 @@ Both problems below minimise weight/2·‖y‖² - a·y over the set: weight 1 p
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +13,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from cvflows.constraints.arrays import Columns, Scalars
 from cvflows.constraints.linalg import solve_positive
-from cvflows.constraints.shapes import Columns, Scalars
-from cvflows.constraints.structure import Row, Separable
+from cvflows.constraints.shapes.row import Row
 
 HALVINGS = {1: 30, 2: 26}
 """Bisection steps per multiplier, by how many multipliers are nested."""
@@ -24,14 +23,13 @@ SMALLEST = 1e-30
 
 
 def solve_separable(
-    set_: Separable, a: Columns, low: Columns, high: Columns, centre: Columns, weight: float
+    rows: tuple[Row, ...], a: Columns, low: Columns, high: Columns, centre: Columns, weight: float
 ) -> tuple[Columns, list[Scalars]]:
     """argmin weight/2·‖y‖² - a·y subject to at most two separable rows and low ≤ y ≤ high; with the multipliers.
 
     `centre` must satisfy the rows strictly. Slater's bound then brackets each multiplier:
     λ_i ≤ (value(centre) - least value) / (-usage_i(centre)).
     """
-    rows = set_.rows
     free = _respond((), [], a, low, high, weight)
     gap = _objective(centre, a, weight) - _objective(free, a, weight)
     tops = [jnp.minimum(gap / jnp.maximum(-row.usage(centre), SMALLEST), 1e18) for row in rows]
@@ -46,7 +44,7 @@ def solve_separable(
             y, multipliers = solve([*known, multiplier])
             return rows[index].usage(y), y, multipliers
 
-        def halve(_: Any, bracket: tuple[Scalars, Scalars]) -> tuple[Scalars, Scalars]:
+        def halve(_: Array, bracket: tuple[Scalars, Scalars]) -> tuple[Scalars, Scalars]:
             below, above = bracket
             middle = (below + above) / 2
             over = excess(middle)[0] > 0
@@ -67,13 +65,13 @@ def solve_separable(
 
 
 def attach_gradient(
-    set_: Separable, y: Columns, prices: list[Scalars], a: Columns, low: Columns, high: Columns
+    rows: tuple[Row, ...], y: Columns, prices: list[Scalars], a: Columns, low: Columns, high: Columns
 ) -> Columns:
     """`y` unchanged, with the derivative that the implicit function theorem gives the projection of `a`.
 
     One Newton step on the active rows from the solution: its value is zero, its derivative is the exact one.
     """
-    rows, count = set_.rows, len(set_.rows)
+    count = len(rows)
     prices, solved = lax.stop_gradient((prices, y))
     if count:
         active = [price > 0 for price in prices]
@@ -124,18 +122,6 @@ def _objective(y: Columns, a: Columns, weight: float) -> Scalars:
     return jnp.sum((weight / 2 * y - a) * y, axis=0)
 
 
-def separable_centre(set_: Separable, low: Columns, high: Columns) -> Columns:
-    """The point that makes every row smallest, when the set is centred or has a single row."""
-    zero = jnp.clip(jnp.zeros_like(low), low, high)
-    if set_.centred:
-        return zero
-    (row,) = set_.rows
-    if row.linear is None:
-        return zero
-    kink = jnp.zeros_like(low) if row.absolute is None else row.absolute
-    return jnp.where(row.linear > kink, low, jnp.where(row.linear < -kink, high, zero))
-
-
 def solve_radial(inner: float, outer: float, a: Columns) -> Columns:
     """Nearest point of {inner ≤ ‖y‖ ≤ outer} ∩ [-1,1]^d: y = clip(a·s), with log s found by bisection. Exact, global.
 
@@ -156,7 +142,7 @@ def solve_radial(inner: float, outer: float, a: Columns) -> Columns:
     span = math.log(4 / tiny)
     shrink = start > target
 
-    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         below, above = bracket
         middle = (below + above) / 2
         over = norm(scaled(middle)) > target
@@ -178,7 +164,7 @@ def solve_total(total: Scalars, a: Columns, low: Columns, high: Columns) -> Colu
     def shares(price: Array) -> Columns:
         return jnp.clip(a - price[None], low, high)
 
-    def halve(_: Any, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         below, above = bracket
         middle = (below + above) / 2
         over = jnp.sum(shares(middle), axis=0) > total

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cvflows.errors import ArgumentError
@@ -11,7 +9,7 @@ from cvflows.errors import ArgumentError
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def real_numbers(name: str, value: Any, expected: str = "an array of numbers") -> np.ndarray:
+def real_numbers(name: str, value: object, expected: str = "an array of numbers") -> np.ndarray:
     """`value` as a new float64 array.
 
     Refuses what a conversion would change: text, complex numbers (their imaginary part), masked arrays (their mask),
@@ -40,7 +38,7 @@ def real_numbers(name: str, value: Any, expected: str = "an array of numbers") -
     return numbers
 
 
-def _is_number(entry: Any) -> bool:
+def _is_number(entry: object) -> bool:
     return isinstance(entry, (int, float, np.floating, np.integer)) and not isinstance(entry, bool)
 
 

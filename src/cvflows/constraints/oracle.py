@@ -9,15 +9,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from cvflows.constraints import interior, multipliers
-from cvflows.constraints.base import AbstractConstraint, in_batch
-from cvflows.constraints.columns import ColumnSet, in_chunks
+from cvflows.constraints import interior
+from cvflows.constraints.arrays import Codes, Columns, Contexts, Scalars
+from cvflows.constraints.batches import in_batch, in_chunks
+from cvflows.constraints.columns import AbstractSet, ColumnSet, own_context
 from cvflows.constraints.outcome import Maximum, Outcome
 from cvflows.constraints.project import CERTIFIED, best_of_parts, is_iterative, land, project_columns, solve_certified
 from cvflows.constraints.search import search
-from cvflows.constraints.shapes import Codes, Columns, Contexts, Scalars
-from cvflows.constraints.structure import Radial, Separable, Total, as_separable
-from cvflows.constraints.union import Union, own_context
+from cvflows.constraints.thin import in_double, round_inside, widened
 
 STEP = 10.0
 """Length of the proximal step after the interior-point method."""
@@ -26,9 +25,7 @@ FAR = 300.0
 
 
 @partial(jax.jit, static_argnums=0)
-def maximum_samples(
-    constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
-) -> Maximum:
+def maximum_samples(constraint: AbstractSet, x: Float[Array, "... _"], direction: Float[Array, "... dim"]) -> Maximum:
     """The feasible action furthest along each direction; piecewise constant, so its derivative is zero."""
 
     def solve(x: Float[Array, "n _"], c: Float[Array, "n dim"]) -> Maximum:
@@ -40,36 +37,42 @@ def maximum_samples(
 
 @partial(jax.jit, static_argnums=0)
 def maximise_samples(
-    constraint: AbstractConstraint, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
+    constraint: AbstractSet, x: Float[Array, "... _"], direction: Float[Array, "... dim"]
 ) -> Float[Array, "... dim"]:
     """The actions alone."""
     return maximum_samples(constraint, x, direction).action
 
 
-def maximise_columns(constraint: AbstractConstraint, x: Contexts, direction: Columns) -> tuple[Columns, Codes]:
+def maximise_columns(constraint: AbstractSet, x: Contexts, direction: Columns) -> tuple[Columns, Codes]:
     """The furthest feasible action and its outcome, in columns."""
-    if isinstance(constraint, Union):
-        parts = [(part, *maximise_columns(part, own_context(part, x), direction)) for part in constraint.parts]
+    if constraint.alternatives:
+        parts = [(part, *maximise_columns(part, own_context(part, x), direction)) for part in constraint.alternatives]
         return best_of_parts(x, parts, lambda y: -jnp.sum(direction * y, axis=0))
+    if direction.dtype == jnp.float32 and (wide := widened(constraint)) is not None:
+        return in_double(_maximise_thin, wide, x, unit(direction)[0])
     here = ColumnSet.at(constraint, x)
+    return here.shape.maximise(here, direction)
+
+
+def unit(direction: Columns) -> tuple[Columns, Float[Array, "1 batch"]]:
+    """The direction at length one, and its length."""
     size = jnp.sqrt(jnp.sum(direction**2, axis=0, keepdims=True))
-    c = direction / jnp.maximum(size, 1e-30)
-    exact = jnp.full(c.shape[1], Outcome.EXACT)
-    match structure := as_separable(here.structure):
-        case Separable() if not is_iterative(constraint):
-            anchor = multipliers.separable_centre(structure, here.low, here.high)
-            y, _ = multipliers.solve_separable(structure, c, here.low, here.high, anchor, weight=0.0)
-            return land(here, jnp.where((size > 0), y, anchor), anchor, exact)
-        case Radial() | Total():
-            return project_columns(constraint, x, c * FAR)
-        case _ if constraint.convex:
-            return _maximise_convex(here, c)
+    return direction / jnp.maximum(size, 1e-30), size
+
+
+def project_from_afar(here: ColumnSet, direction: Columns) -> tuple[Columns, Codes]:
+    """The projection of a point far along the direction, for sets whose projection is exact and cheap."""
+    return project_columns(here.constraint, here.x, unit(direction)[0] * FAR)
+
+
+def maximise_any(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
+    """The best of a search from many starts, and a proximal step."""
     y = anchor = search(here, _furthest(here, c, jnp.clip(c, here.low, here.high)))
-    y, outcome = land(here, y, anchor, exact)
+    y, outcome = land(here, y, anchor, jnp.full(c.shape[1], Outcome.EXACT))
     return _improve(here, c, y), jnp.maximum(outcome, Outcome.APPROXIMATE)
 
 
-def _maximise_convex(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
+def maximise_convex(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
     """The interior-point optimum and a proximal step, exact where a dual bound certifies it."""
     anchor = here.find_anchor()
     problem = _furthest(here, c, anchor)
@@ -80,9 +83,15 @@ def _maximise_convex(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
     return y, jnp.where(landed == Outcome.EMPTY, landed, proven).astype(jnp.int32)
 
 
+def _maximise_thin(here: ColumnSet, c: Columns) -> tuple[Columns, Codes]:
+    """The same in float64, rounded to float32 inside the set."""
+    y, outcome = maximise_convex(here, c)
+    return round_inside(here, y), outcome
+
+
 def shortfall(here: ColumnSet, y: Columns, c: Columns) -> Scalars:
     """Bound on max c·y - c·y over the set: weak duality with the rows linearised at `y`."""
-    value, slopes, _ = here.expand(y, jnp.zeros_like(here.rows(y)))
+    value, slopes = here.linearise(y)
     free = (y > here.low + 1e-4) & (y < here.high - 1e-4)
 
     def bound(near: float) -> Scalars:

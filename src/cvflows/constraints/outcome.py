@@ -1,4 +1,4 @@
-"""What a projection and the linear maximiser return."""
+"""What a projection and the linear maximiser return, and the tolerance by which they are judged."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import enum
 from typing import NamedTuple
 
 from jaxtyping import Array, Float, Int
+
+TOLERANCE = 1e-6
+"""The one strict tolerance on normalised g: an action counts as feasible when every row is at most this."""
 
 
 class Outcome(enum.IntEnum):
@@ -25,7 +28,7 @@ class Maximum(NamedTuple):
     """`action` (..., dim) and its `outcome` (an `Outcome` per sample), of the linear maximiser."""
 
     action: Float[Array, "... dim"]
-    outcome: Int[Array, ...]
+    outcome: Int[Array, "..."]
 
 
 class Projection(NamedTuple):

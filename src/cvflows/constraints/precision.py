@@ -42,6 +42,12 @@ def trace_in_double(function: Callable[..., Array], *sizes: int) -> Trace:
     return Trace(closed.jaxpr, wide)
 
 
+def evaluate_in_double(trace: Trace, *vectors: Array) -> Array:
+    """The traced function at float64 vectors, as part of a computation that is traced in float64."""
+    (value,) = jaxpr_as_fun(ClosedJaxpr(trace.jaxpr, [jnp.asarray(constant) for constant in trace.constants]))(*vectors)
+    return value
+
+
 def batch_in_double(function: Callable[..., Array], *sizes: int) -> Callable[..., np.ndarray]:
     """`function` of vectors, for a batch of each, compiled in float64; its constants are handed over as arguments.
 

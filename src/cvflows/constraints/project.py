@@ -1,6 +1,7 @@
 """Projection: the nearest feasible action, argmin ‖y - a‖² subject to y ∈ C(x), in batch, always feasible.
 
-Which solver runs follows from the set's structure; whatever it returns, `land` brings inside the set.
+The set's shape chooses the solver; whatever it returns, `land` brings inside the set. The solvers for sets of
+which only the rows are known are here too.
 """
 
 from __future__ import annotations
@@ -13,20 +14,19 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from cvflows.constraints import interior, multipliers, search
-from cvflows.constraints.base import TOLERANCE, AbstractConstraint, in_batch
-from cvflows.constraints.columns import ColumnSet, in_chunks
-from cvflows.constraints.outcome import Outcome, Projection
-from cvflows.constraints.shapes import Codes, Columns, Contexts, Flags, Rows, Scalars
-from cvflows.constraints.structure import Affine, Radial, Separable, Total, as_separable
-from cvflows.constraints.union import Union, own_context
+from cvflows.constraints import interior, search
+from cvflows.constraints.arrays import Codes, Columns, Contexts, Flags, Rows, Scalars
+from cvflows.constraints.batches import in_batch, in_chunks
+from cvflows.constraints.columns import AbstractSet, ColumnSet, Solved, own_context
+from cvflows.constraints.outcome import TOLERANCE, Outcome, Projection
+from cvflows.constraints.thin import Widened, in_double, round_inside, widened
 
 CERTIFIED = 1e-3
 """A projection counts as exact when a dual bound shows it at most this much further than the optimum."""
 
 
 @partial(jax.jit, static_argnums=0)
-def project_samples(constraint: AbstractConstraint, x: Float[Array, "... _"], a: Float[Array, "... dim"]) -> Projection:
+def project_samples(constraint: AbstractSet, x: Float[Array, "... _"], a: Float[Array, "... dim"]) -> Projection:
     """Nearest feasible action of every sample."""
 
     def solve(x: Float[Array, "n _"], a: Float[Array, "n dim"]) -> Projection:
@@ -38,54 +38,35 @@ def project_samples(constraint: AbstractConstraint, x: Float[Array, "... _"], a:
 
 @partial(jax.jit, static_argnums=0)
 def project_actions(
-    constraint: AbstractConstraint, x: Float[Array, "... _"], a: Float[Array, "... dim"]
+    constraint: AbstractSet, x: Float[Array, "... _"], a: Float[Array, "... dim"]
 ) -> Float[Array, "... dim"]:
     """The actions alone: what certifies them is then not computed."""
     return project_samples(constraint, x, a).action
 
 
-def is_iterative(constraint: AbstractConstraint) -> bool:
+def is_iterative(constraint: AbstractSet) -> bool:
     """Whether the set needs an interior-point or search method, whose working set should stay in cache."""
-    if isinstance(constraint, Union):
-        return any(is_iterative(part) for part in constraint.parts)
-    structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
-    match structure:
-        case Separable(rows=rows, centred=centred):
-            return len(rows) > (2 if centred else 1)
-        case Affine(offset=offset):
-            return bool(offset.shape[0] > 1)
-        case Radial() | Total():
-            return False
-    return True
+    if constraint.alternatives:
+        return any(is_iterative(part) for part in constraint.alternatives)
+    return jax.eval_shape(constraint.shape, jnp.zeros(constraint.context_dim)).iterative
 
 
-def project_columns(constraint: AbstractConstraint, x: Contexts, a: Columns) -> tuple[Columns, Codes]:
+def project_columns(constraint: AbstractSet, x: Contexts, a: Columns) -> tuple[Columns, Codes]:
     """Nearest feasible action and outcome, in columns."""
-    if isinstance(constraint, Union):
-        parts = [(part, *project_columns(part, own_context(part, x), a)) for part in constraint.parts]
+    if constraint.alternatives:
+        parts = [(part, *project_columns(part, own_context(part, x), a)) for part in constraint.alternatives]
         return best_of_parts(x, parts, lambda y: jnp.sum((y - a) ** 2, axis=0))
+    if a.dtype == jnp.float32 and (wide := widened(constraint)) is not None:
+        return _project_thin(ColumnSet.at(constraint, x), wide, a)
     here = ColumnSet.at(constraint, x)
-    match structure := as_separable(here.structure):
-        case Separable() if not is_iterative(constraint):
-            y, anchor, solved = _project_separable(here, structure, a)
-        case Radial(inner=inner, outer=outer):
-            thickness = min(4e-6, (outer - inner) / (2 * outer))  # rounding must not carry the point out again
-            y = multipliers.solve_radial(inner * (1 + thickness), outer * (1 - thickness), a)
-            anchor, solved = here.centre, jnp.full(a.shape[1], Outcome.EXACT)
-        case Total(total=total):
-            y, anchor = (multipliers.solve_total(total, start, here.low, here.high) for start in (a, here.centre))
-            solved = jnp.full(a.shape[1], Outcome.EXACT)
-        case _ if constraint.convex:
-            y, anchor, solved = _project_convex(here, a)
-        case _:
-            y, anchor, solved = _project_any(here, a)
+    y, anchor, solved = here.shape.project(here, a)
     landed, outcome = land(here, y, anchor, solved)
     inside = jnp.all(here.rows(a) <= _limit(here, anchor), axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
     return jnp.where(inside[None], a, landed), jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32)
 
 
 def best_of_parts(
-    x: Contexts, parts: list[tuple[AbstractConstraint, Columns, Codes]], cost: Callable[[Columns], Scalars]
+    x: Contexts, parts: list[tuple[AbstractSet, Columns, Codes]], cost: Callable[[Columns], Scalars]
 ) -> tuple[Columns, Codes]:
     """The cheapest of what the parts of a union offer, as exact as all that is offered; least-violating if none."""
     offers, codes = jnp.stack([y for _, y, _ in parts]), jnp.stack([code for _, _, code in parts])
@@ -120,7 +101,8 @@ def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Codes) -> tuple[
     limit = _limit(here, anchor)
     end, start = here.rows(anchor), here.rows(y)
     aim = jnp.where(limit > 0, limit / 2, -here.margin(lax.stop_gradient(y)))
-    chord = jnp.where(start > aim, (aim - end) / jnp.maximum(start - end, 1e-30), 1.0)
+    less = 1 - float(jnp.finfo(y.dtype).epsneg)  # from an anchor far away, a step to the margin may round to nothing
+    chord = jnp.where(start > aim, jnp.minimum((aim - end) / jnp.maximum(start - end, 1e-30), less), 1.0)
     share = jnp.clip(jnp.min(chord, axis=0, initial=1.0), 0, 1)
 
     def point(share: Scalars) -> Columns:
@@ -146,26 +128,47 @@ def land(here: ColumnSet, y: Columns, anchor: Columns, outcome: Codes) -> tuple[
     return landed, jnp.where(jnp.max(end, axis=0, initial=-1.0) > TOLERANCE, Outcome.EMPTY, outcome)
 
 
-def _project_separable(here: ColumnSet, set_: Separable, a: Columns) -> tuple[Columns, Columns, Codes]:
-    anchor = multipliers.separable_centre(set_, here.low, here.high)
-    y, prices = multipliers.solve_separable(*lax.stop_gradient((set_, a, here.low, here.high, anchor)), weight=1.0)
-    y = multipliers.attach_gradient(set_, y, prices, a, here.low, here.high)
-    return y, anchor, jnp.full(a.shape[1], Outcome.EXACT)
+def project_convex(here: ColumnSet, a: Columns) -> Solved:
+    """The nearest point of a convex set by an interior-point method, exact where a dual bound certifies it."""
+    found, anchor, outcome = _nearest(*lax.stop_gradient((here, a)))
+    return Solved(here.attach_gradient(found, a), anchor, outcome)
 
 
-def _project_convex(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
-    frozen, target = lax.stop_gradient((here, a))
-    anchor = frozen.find_anchor()
-    problem = nearest_to(target, frozen)
-    found, excess = solve_certified(frozen, problem, anchor, lambda found: _excess(frozen, found, target))
-    outcome = jnp.where(excess <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
-    return here.attach_gradient(found, a), anchor, outcome
+def _nearest(here: ColumnSet, a: Columns) -> tuple[interior.Iterate, Columns, Codes]:
+    """The interior-point optimum, a point inside, and whether the optimum is certified."""
+    anchor = here.find_anchor()
+    found, excess = solve_certified(here, nearest_to(a, here), anchor, lambda found: _excess(here, found, a))
+    return found, anchor, jnp.where(excess <= CERTIFIED, Outcome.EXACT, Outcome.APPROXIMATE)
 
 
-def _project_any(here: ColumnSet, a: Columns) -> tuple[Columns, Columns, Codes]:
+def _project_thin(here: ColumnSet, wide: Widened, a: Columns) -> tuple[Columns, Codes]:
+    """The projection on a set that an equality makes thin, solved and landed in float64; its gradient in float32."""
+    y, outcome, found = in_double(_solve_thin, wide, here.x, a)
+    moving = jnp.where(jnp.all(y == a, axis=0)[None], a, here.attach_gradient(found, a))
+    return y + (moving - lax.stop_gradient(moving)), outcome
+
+
+def _solve_thin(here: ColumnSet, a: Columns) -> tuple[Columns, Codes, interior.Iterate]:
+    """The projection in float64, rounded to float32 inside the set, its outcome, and the optimum before landing."""
+    found, anchor, outcome = _nearest(here, a)
+    landed, outcome = land(here, found.z, anchor, outcome)
+    inside = jnp.all(here.rows(a) <= TOLERANCE / 2, axis=0) & jnp.all((a >= here.low) & (a <= here.high), axis=0)
+    action = jnp.where(inside[None], a, round_inside(here, landed))
+    return action, jnp.where(inside, Outcome.EXACT, outcome).astype(jnp.int32), found
+
+
+@partial(jax.jit, static_argnums=0)
+def project_wide(wide: Widened, x: Float[Array, "n _"], a: Float[Array, "n dim"]) -> Projection:
+    """The projection of a thin set for contexts in float64, to be called in double precision."""
+    action, outcome, _ = in_chunks(lambda x, a: _solve_thin(ColumnSet.at(wide, x), a), x.T, a.T, iterative=True)
+    return Projection(action.T, outcome, jnp.sqrt(jnp.sum((action.T - a) ** 2, axis=1)))
+
+
+def project_any(here: ColumnSet, a: Columns) -> Solved:
+    """The nearest point that a search from many starts finds."""
     frozen, target = lax.stop_gradient((here, a))
     anchor = search.search(frozen, nearest_to(target, frozen))
-    return search.attach_gradient(here, anchor, a), anchor, jnp.full(a.shape[1], Outcome.APPROXIMATE)
+    return Solved(search.attach_gradient(here, anchor, a), anchor, jnp.full(a.shape[1], Outcome.APPROXIMATE))
 
 
 def nearest_to(a: Columns, here: ColumnSet) -> interior.Problem:

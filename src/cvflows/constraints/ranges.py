@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from cvflows.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from jax import Array
+
+    States = TypeVar("States", np.ndarray, Array)
+else:  # loads without JAX
+    States = TypeVar("States")
 
 Range = tuple[int, float, float]
 ROUNDING = 1e-6
@@ -56,7 +63,7 @@ class Ranges:
         """The last observation entry that is read."""
         return max(index for index, _, _ in self.entries)
 
-    def __call__(self, s: Any) -> Any:
+    def __call__(self, s: States) -> States:
         """Costs of one state or a batch, shape (..., count); numpy in, numpy out, JAX in, JAX out."""
         indices, signs, bounds = (np.array(column) for column in zip(*self._sides(), strict=True))
         kind = getattr(s, "dtype", np.dtype(float))

@@ -1,26 +1,13 @@
-"""A constraint's rows as plain Python on floats, in double precision, for one action at a time.
-
-Calling a compiled JAX function costs tens of microseconds, whatever it computes; a few dozen operations on Python
-floats cost two or three. So the trace of `rows`, taken in float64, is written out element by element as Python source.
-
-Only operations whose meaning on Python floats is JAX's are written, each for the dtypes listed here. Everything else
-(casts, integers, single precision, loops, sorting, random numbers) and traces that are too long give None: JAX decides
-then. Where Python raises an error and JAX would give NaN or infinity, such as 1/0, callers ask JAX too.
-"""
+"""A constraint's rows as plain Python on floats, in double precision, for one action at a time."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
-
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import Literal
+from typing import NamedTuple
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
-from cvflows.constraints.precision import double_precision, trace_in_double
+from cvflows.constraints.writing import write
 
 
 class ScalarRows(NamedTuple):
@@ -32,243 +19,14 @@ class ScalarRows(NamedTuple):
     """Whether every row is ≤ 0; never true where one is NaN."""
 
 
-LONGEST = 1000
-"""Operations beyond which a compiled function is as fast."""
-FLOAT, BOOL = np.dtype(np.float64), np.dtype(bool)
-
-# A NaN must survive: of two numbers that compare as neither, the first is kept.
-ON_FLOATS = {
-    "add": "{0} + {1}",
-    "add_any": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "div": "{0} / {1}",
-    "rem": "fmod({0}, {1})",
-    "neg": "-{0}",
-    "abs": "abs({0})",
-    "max": "{1} if {0} < {1} or {1} != {1} else {0}",
-    "min": "{1} if {0} > {1} or {1} != {1} else {0}",
-    "sign": "float(({0} > 0) - ({0} < 0)) if {0} == {0} else {0}",
-    "floor": "float(floor({0}))",
-    "ceil": "float(ceil({0}))",
-    "square": "{0} * {0}",
-    "sqrt": "sqrt({0})",
-    "rsqrt": "1 / sqrt({0})",
-    "cbrt": "cbrt({0})",
-    "exp": "exp({0})",
-    "exp2": "exp2({0})",
-    "expm1": "expm1({0})",
-    "log": "log({0})",
-    "log1p": "log1p({0})",
-    "sin": "sin({0})",
-    "cos": "cos({0})",
-    "tan": "tan({0})",
-    "asin": "asin({0})",
-    "acos": "acos({0})",
-    "atan": "atan({0})",
-    "atan2": "atan2({0}, {1})",
-    "sinh": "sinh({0})",
-    "cosh": "cosh({0})",
-    "tanh": "tanh({0})",
-    "erf": "erf({0})",
-    "logistic": "1 / (1 + exp(-{0}))",
-    "pow": "pow({0}, {1})",  # of `math`: a negative base with a fractional exponent is an error, not a complex number
-    "copy": "{0}",
-    "copy_p": "{0}",
-    "stop_gradient": "{0}",
-}
-"""Floats to a float."""
-COMPARISONS = {
-    "lt": "{0} < {1}",
-    "le": "{0} <= {1}",
-    "gt": "{0} > {1}",
-    "ge": "{0} >= {1}",
-    "eq": "{0} == {1}",
-    "ne": "{0} != {1}",
-    "is_finite": "isfinite({0})",
-}
-"""Floats to a truth value."""
-LOGIC = {"and": "{0} and {1}", "or": "{0} or {1}", "not": "not {0}", "xor": "{0} != {1}"}
-"""Truth values to a truth value."""
-REDUCTIONS = {
-    "reduce_sum": ON_FLOATS["add"],
-    "reduce_prod": ON_FLOATS["mul"],
-    "reduce_max": ON_FLOATS["max"],
-    "reduce_min": ON_FLOATS["min"],
-    "reduce_and": LOGIC["and"],
-    "reduce_or": LOGIC["or"],
-}
-MOVES = {
-    *("reshape", "broadcast_in_dim", "slice", "squeeze", "expand_dims", "transpose", "rev", "concatenate"),
-    *("gather", "dynamic_slice", "split", "stack"),
-}
-CALLS = {"pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat"}
-
-
-class _UnwritableError(Exception):
-    """An operation that has no form on plain floats."""
-
-
 @lru_cache
 def scalar_rows(constraint: AbstractConstraint) -> ScalarRows | None:
     """The rows of a constraint in Python; None where they cannot be written."""
-    sizes = {"x": constraint.context_dim, "a": constraint.action_dim}
-    names = [np.array([f"{name}[{i}]" for i in range(size)], object) for name, size in sizes.items()]
-    writer = _Writer()
-    try:
-        trace = trace_in_double(lambda x, a: all_rows(constraint, x, a), *sizes.values())
-        with double_precision():
-            (rows,) = writer.run(trace.jaxpr, trace.constants, names)
-    except (TypeError, _UnwritableError):  # of the first kind: a function that insists on single precision
+    written = write(lambda x, a: all_rows(constraint, x, a), x=constraint.context_dim, a=constraint.action_dim)
+    if written is None:
         return None
-    results = _written(rows).ravel()
-    endings = {"rows": f"[{', '.join(results)}]", "inside": " and ".join(f"{row} <= 0" for row in results)}
-    scope: dict[str, Any] = {name: getattr(math, name) for name in dir(math) if not name.startswith("_")}
-    for name, ending in endings.items():
-        source = "\n    ".join([f"def {name}(x, a):", *writer.lines, f"return {ending}"])
-        # The source is made of the templates above and of numbers; nothing in it comes from outside.
-        exec(compile(source, f"<{name} of {type(constraint).__name__}>", "exec"), scope)
-    return ScalarRows(scope["rows"], scope["inside"])
-
-
-class _Writer:
-    """Turns a trace into lines of Python; an array holds expressions, or numbers where it is constant."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def run(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The expressions of a trace's outputs."""
-        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*map(np.asarray, consts), *arguments), strict=True))
-
-        def read(variable: Any) -> np.ndarray:
-            return np.asarray(variable.val) if isinstance(variable, Literal) else known[variable]
-
-        for equation in jaxpr.eqns:
-            outputs = self._apply(equation, [read(variable) for variable in equation.invars])
-            known.update(zip(equation.outvars, outputs, strict=True))
-        return [read(variable) for variable in jaxpr.outvars]
-
-    def _apply(self, equation: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
-        name, parameters = equation.primitive.name, equation.params
-        if name in CALLS:
-            inner = parameters.get("jaxpr") or parameters.get("call_jaxpr")
-            if inner is None:
-                raise _UnwritableError(name)
-            return self.run(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs)
-        if not any(array.dtype == object for array in inputs):
-            found = equation.primitive.bind(*map(jnp.asarray, inputs), **parameters)
-            return [np.asarray(array) for array in (found if equation.primitive.multiple_results else [found])]
-        if name in MOVES:
-            return _moved(equation, inputs)
-        if name == "dot_general":  # which multiplies single by double precision; a constant is the same in both
-            inputs = [array.astype(FLOAT) if array.dtype == np.float32 else array for array in inputs]
-        pairs = zip(inputs, equation.invars, strict=True)
-        taken = [FLOAT if array.dtype == FLOAT else variable.aval.dtype for array, variable in pairs]
-        (given,) = (variable.aval.dtype for variable in equation.outvars) if len(equation.outvars) == 1 else (None,)
-        template = _template(name, parameters, taken, given)
-        written = [_written(array) for array in inputs]
-        if name in REDUCTIONS:
-            return [self._reduce(template, written[0], parameters["axes"])]
-        if name == "dot_general":
-            return [self._contract(written[0], written[1], parameters["dimension_numbers"])]
-        if name == "clamp":
-            least, value, most = written
-            return [self._each(ON_FLOATS["min"], [self._each(ON_FLOATS["max"], [least, value]), most])]
-        return [self._each(template, written)]
-
-    def _name(self, expression: str) -> str:
-        if len(self.lines) >= LONGEST:
-            raise _UnwritableError("too long")
-        self.lines.append(f"t{len(self.lines)} = {expression}")
-        return f"t{len(self.lines) - 1}"
-
-    def _each(self, template: str, inputs: list[np.ndarray]) -> np.ndarray:
-        inputs = list(np.broadcast_arrays(*inputs))
-        if template == "{0}":
-            return inputs[0]
-        result = np.empty(inputs[0].shape, object)
-        for index in np.ndindex(result.shape):
-            result[index] = self._name(template.format(*(array[index] for array in inputs)))
-        return result
-
-    def _reduce(self, template: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-        kept = [axis for axis in range(array.ndim) if axis not in axes]
-        if not all(array.shape[axis] for axis in axes):
-            raise _UnwritableError("nothing to reduce")
-        moved = array.transpose([*kept, *axes]).reshape(*(array.shape[axis] for axis in kept), -1)
-        result = moved[..., :1].reshape(moved.shape[:-1])
-        for index in range(1, moved.shape[-1]):
-            result = self._each(template, [result, moved[..., index : index + 1].reshape(result.shape)])
-        return result
-
-    def _contract(self, left: np.ndarray, right: np.ndarray, numbers: Any) -> np.ndarray:
-        (left_axes, right_axes), (left_batch, _) = numbers
-        if left_batch:
-            raise _UnwritableError("batched product")
-        a = np.moveaxis(left, left_axes, range(-len(left_axes), 0))
-        b = np.moveaxis(right, right_axes, range(-len(right_axes), 0))
-        a_free, b_free = a.shape[: a.ndim - len(left_axes)], b.shape[: b.ndim - len(right_axes)]
-        a, b = a.reshape(*a_free, *(1 for _ in b_free), -1), b.reshape(*(1 for _ in a_free), *b_free, -1)
-        products = self._each(ON_FLOATS["mul"], [a, b])
-        return self._reduce(ON_FLOATS["add"], products, (products.ndim - 1,))
-
-
-def _template(name: str, parameters: dict[str, Any], taken: list[Any], given: Any) -> str:
-    """How an operation on these dtypes is written, or an error that says it cannot be."""
-    kinds = (*taken, given)
-    floats, truths = all(kind == FLOAT for kind in kinds), all(kind == BOOL for kind in kinds)
-    if name in REDUCTIONS and (truths if name in ("reduce_and", "reduce_or") else floats):
-        return REDUCTIONS[name]
-    if name in ON_FLOATS and floats:
-        return ON_FLOATS[name]
-    if name in COMPARISONS and all(kind == FLOAT for kind in taken) and given == BOOL:
-        return COMPARISONS[name]
-    if name in LOGIC and truths:
-        return LOGIC[name]
-    if name == "integer_pow" and floats:
-        return f"{{0}} ** {parameters['y']}"
-    if name == "select_n" and len(taken) == 3 and taken[0] == BOOL and taken[1] == taken[2] == given in (FLOAT, BOOL):
-        return "{2} if {0} else {1}"
-    if name == "convert_element_type":
-        if given == FLOAT and taken[0] == BOOL:
-            return "1.0 if {0} else 0.0"
-        if given == taken[0] and given in (FLOAT, BOOL):
-            return "{0}"
-    if name in ("dot_general", "clamp") and floats:
-        return ""
-    raise _UnwritableError(f"{name} on {', '.join(map(str, taken))}")
-
-
-def _moved(equation: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of an operation that only moves elements: run on their numbers, it says where they go."""
-    fixed = 1 if equation.primitive.name in ("gather", "dynamic_slice") else len(inputs)
-    if any(array.dtype == object for array in inputs[fixed:]):
-        raise _UnwritableError("an index that is computed")
-    pool = np.concatenate([_written(array).ravel() for array in inputs[:fixed]])
-    ends = np.cumsum([array.size for array in inputs[:fixed]])
-    numbers = [
-        jnp.arange(end - array.size, end, dtype=jnp.int32).reshape(array.shape)
-        for array, end in zip(inputs[:fixed], ends, strict=True)
-    ]
-    rest = [jnp.asarray(array) for array in inputs[fixed:]]
-    parameters = equation.params
-    if parameters.get("fill_value") is not None:
-        parameters = {**parameters, "fill_value": None}  # filled entries are out of range below
-    result = equation.primitive.bind(*numbers, *rest, **parameters)
-    results = [np.asarray(places) for places in (result if equation.primitive.multiple_results else [result])]
-    if any((places < 0).any() or (places >= len(pool)).any() for places in results):
-        raise _UnwritableError("an entry that is filled in")
-    return [pool[places.ravel()].reshape(places.shape) for places in results]
-
-
-def _written(array: np.ndarray) -> np.ndarray:
-    """An array of numbers as an array of literals; one of expressions as it is."""
-    if array.dtype == object:
-        return array
-    if array.dtype not in (FLOAT, BOOL):
-        raise _UnwritableError(f"a constant of {array.dtype}")
-    literals = np.empty(array.shape, object)
-    for index in np.ndindex(array.shape):
-        literals[index] = f"({array[index].item()!r})"  # `inf` and `nan` are names of the scope
-    return literals
+    title, rows = type(constraint).__name__, written.results
+    return ScalarRows(
+        written.define(f"rows of {title}", f"[{', '.join(rows)}]"),
+        written.define(f"inside of {title}", " and ".join(f"{row} <= 0" for row in rows)),
+    )

@@ -9,8 +9,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from cvflows.constraints import interior
+from cvflows.constraints.arrays import Columns
 from cvflows.constraints.columns import INSIDE, ColumnSet
-from cvflows.constraints.shapes import Columns
 
 POOL = 128
 """Points spread over the box, where a feasible start is looked for."""
@@ -74,7 +74,7 @@ def attach_gradient(here: ColumnSet, y: Columns, a: Columns) -> Columns:
         jnp.where(y <= frozen.low, 1.0, 0.0),
         jnp.where(y >= frozen.high, 1.0, 0.0),
     )
-    room = ColumnSet(here.constraint, here.x, here.low - floor, here.high + floor, here.centre, here.structure)
+    room = ColumnSet(here.constraint, here.x, here.low - floor, here.high + floor, here.centre, here.shape)
     return room.attach_gradient(found, a)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,8 @@ from jaxtyping import Array
 from cvflows.constraints.base import Vector
 from cvflows.errors import look_up
 
+Table = TypeVar("Table", np.ndarray, Array)
+Parameters = tuple[Array, ...]
 HIDDEN = 10
 RIDGE = 1e-9
 
@@ -63,7 +66,7 @@ class SignalModel(abc.ABC):
             jax.jit(jax.vmap(change))(jnp.asarray(states, jnp.float32), jnp.asarray(actions, jnp.float32))
         )
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, list[object]]:
         """JSON-ready parameters."""
         return {field.name: np.asarray(getattr(self, field.name)).tolist() for field in fields(self)}
 
@@ -107,7 +110,7 @@ class Network(SignalModel):
         return both[:, 0] * jnp.asarray(self.drifts), both[:, 1:]
 
 
-Fitter = Callable[[np.ndarray, np.ndarray, np.ndarray, bool, int], tuple[Any, ...]]
+Fitter = Callable[[np.ndarray, np.ndarray, np.ndarray, bool, int], tuple[np.ndarray, ...]]
 """(z, actions, change, drift, seed) to the parameters of a model."""
 
 
@@ -122,7 +125,7 @@ def fit_signal(
     return model(*(np.asarray(part, np.float32) for part in (centre, scale, *parameters)))
 
 
-def _features(xp: Any, z: Any, count: int) -> Any:
+def _features(xp: ModuleType, z: Table, count: int) -> Table:
     """(1, z) or, when `count` asks for more, with the products z_i z_j, i ≤ j."""
     size = z.shape[-1]
     parts = [xp.ones((*z.shape[:-1], 1), z.dtype), z]
@@ -133,7 +136,7 @@ def _features(xp: Any, z: Any, count: int) -> Any:
 
 
 def _least_squares(quadratic: bool) -> Fitter:
-    def fit(z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: bool, seed: int) -> tuple[Any, ...]:
+    def fit(z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: bool, seed: int) -> tuple[np.ndarray, ...]:
         n, d = actions.shape
         size = z.shape[1]
         count = 1 + size + (size * (size + 1) // 2 if quadratic else 0)
@@ -147,13 +150,15 @@ def _least_squares(quadratic: bool) -> Fitter:
     return fit
 
 
-def _perceptrons(parameters: tuple[Array, ...], z: Array) -> Array:
+def _perceptrons(parameters: Parameters, z: Array) -> Array:
     first, first_bias, second, second_bias = parameters
     hidden = jax.nn.relu(jnp.sum(first * z[None, None], axis=-1) + first_bias)
     return jnp.sum(second * hidden[:, None, :], axis=-1) + second_bias
 
 
-def _fit_network(z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: bool, seed: int) -> tuple[Any, ...]:
+def _fit_network(
+    z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: bool, seed: int
+) -> tuple[np.ndarray, ...]:
     """10,000 steps of Adam at 1e-3 with batches of 256, on changes scaled to unit spread."""
     import optax
 
@@ -170,12 +175,12 @@ def _fit_network(z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: 
     optimiser = optax.adam(1e-3)
     data = tuple(jnp.asarray(table, jnp.float32) for table in (z, actions, change / spread))
 
-    def loss(parameters: tuple[Array, ...], z: Array, a: Array, target: Array) -> Array:
+    def loss(parameters: Parameters, z: Array, a: Array, target: Array) -> Array:
         both = jax.vmap(lambda z: _perceptrons(parameters, z))(z)
         predicted = both[..., 0] * float(drift) + jnp.sum(both[..., 1:] * a[:, None], axis=-1)
         return jnp.mean((predicted - target) ** 2)
 
-    def step(carry: Any, key: Array) -> tuple[Any, None]:
+    def step(carry: tuple[Parameters, optax.OptState], key: Array) -> tuple[tuple[Parameters, optax.OptState], None]:
         parameters, state = carry
         rows = jax.random.randint(key, (256,), 0, len(z))
         gradient = jax.grad(loss)(parameters, *(table[rows] for table in data))

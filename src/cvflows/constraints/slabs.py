@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from cvflows.constraints.base import AbstractConstraint, Constraint, Intersection, Reads
-from cvflows.constraints.structure import Total
+from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
+from cvflows.constraints.functions import Constraint
 
 GRID = 8193
 SWEEPS = 80
@@ -78,12 +78,12 @@ def _equality(
             slope = jax.vmap(lambda x: jax.jacobian(lambda a: jnp.atleast_1d(h(x, a))[0])(zero), axis_size=len(x))(x)
             margin = np.full(len(x), constraint.margin)
             return np.asarray(slope, np.float64), -np.asarray(values[:, 0], np.float64), margin
-    structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
-    if not isinstance(structure, Total):
+    dim, count = constraint.action_dim, len(x)
+    thin = constraint.shape(jnp.zeros(constraint.context_dim)).equality(dim)
+    if thin is None:
         return None
-    totals = jax.vmap(lambda x: constraint.structure(x).total, axis_size=len(x))(x)  # type: ignore[union-attr]
-    count = len(x)
-    return np.ones((count, constraint.action_dim)), np.asarray(totals, np.float64), np.full(count, structure.margin)
+    normals, offsets = jax.vmap(lambda x: (constraint.shape(x).equality(dim) or thin)[:2], axis_size=count)(x)
+    return np.asarray(normals, np.float64), np.asarray(offsets, np.float64), np.full(count, thin.margin)
 
 
 def slab_samples(slab: Slab, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import jax
@@ -12,13 +11,16 @@ import numpy as np
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
 from cvflows.constraints.learned import LearnedConstraint
 from cvflows.constraints.ranges import Ranges
-from cvflows.constraints.sets import SETS, HalfSpaces
+from cvflows.constraints.sets.registry import make_set, name_of
 from cvflows.constraints.signals import MODELS
 from cvflows.constraints.union import Union
 from cvflows.errors import look_up
 
+Data = dict[str, Any]
+"""JSON, as `json.loads` gives it."""
 
-def describe(constraint: AbstractConstraint) -> dict[str, Any] | None:
+
+def describe(constraint: AbstractConstraint) -> Data | None:
     """JSON-ready data that `rebuild` understands; None when a function of the user's is part of the set."""
     match constraint:
         case Intersection(parts=parts):
@@ -30,20 +32,15 @@ def describe(constraint: AbstractConstraint) -> dict[str, Any] | None:
         case Reads(part=part, indices=indices, context_dim=size):
             inner = describe(part)
             return None if inner is None else {"reads": list(indices), "of": size, "part": inner}
-        case HalfSpaces(row_function=function) if function is not None:
-            return None
         case LearnedConstraint(cost=cost):
             return _describe_learned(constraint) if isinstance(cost, Ranges) else None
-    name = type(constraint).__name__
-    if name not in SETS:
+    name, arguments = name_of(constraint), constraint.arguments()
+    if name is None or arguments is None:
         return None
-    names = [field.name for field in fields(constraint)]  # type: ignore[arg-type]
-    if isinstance(constraint, HalfSpaces):
-        names = ["dim", "count"]
-    return {"set": name, **{field: _plain(getattr(constraint, field)) for field in names}}
+    return {"set": name, **{argument: _plain(value) for argument, value in arguments.items()}}
 
 
-def rebuild(data: dict[str, Any]) -> AbstractConstraint:
+def rebuild(data: Data) -> AbstractConstraint:
     """The constraint that `describe` described."""
     if "all_of" in data:
         return Intersection(tuple(rebuild(part) for part in data["all_of"]))
@@ -54,7 +51,7 @@ def rebuild(data: dict[str, Any]) -> AbstractConstraint:
     if "learned" in data:
         return _rebuild_learned(data)
     arguments = {name: value for name, value in data.items() if name != "set"}
-    return look_up("set", data["set"], SETS)(**arguments)
+    return make_set(data["set"], **arguments)
 
 
 def fingerprint(constraint: AbstractConstraint) -> list[float]:
@@ -71,18 +68,18 @@ def is_same(constraint: AbstractConstraint, recorded: list[float]) -> bool:
     return len(here) == len(recorded) and bool(np.allclose(here, recorded, rtol=1e-4, atol=1e-5, equal_nan=True))
 
 
-def _describe_learned(constraint: LearnedConstraint) -> dict[str, Any]:
+def _describe_learned(constraint: LearnedConstraint) -> Data:
     numbers = {name: list(getattr(constraint, name)) for name in ("persistence", "push", "error")}
     model = {"model": type(constraint.model).__name__, "parameters": constraint.model.as_data()}
     return {"learned": constraint.form, "limits": _plain(constraint.cost.entries), **model, **numbers}  # type: ignore[attr-defined]
 
 
-def _rebuild_learned(data: dict[str, Any]) -> LearnedConstraint:
+def _rebuild_learned(data: Data) -> LearnedConstraint:
     parameters = {name: np.asarray(value, np.float32) for name, value in data["parameters"].items()}
     limits = Ranges(tuple(map(tuple, data["limits"])))
     numbers = (tuple(data[name]) for name in ("persistence", "push", "error"))
     return LearnedConstraint(limits, data["learned"], look_up("model", data["model"], MODELS)(**parameters), *numbers)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, Var
 from jax.extend.core import primitives as lax
 from jaxtyping import Array, Float
 
 from cvflows.errors import ConstraintFunctionError
 
+Value = Any
+"""An array, or a literal of a trace, whose types are JAX's own."""
 
-def check_function(name: str, function: Callable[..., Any], context_dim: int, action_dim: int) -> None:
+
+def check_function(name: str, function: Callable[[Array, Array], Array], context_dim: int, action_dim: int) -> None:
     """Raise unless `function(x, a)` is traceable, returns a real scalar or vector, and depends on `a`."""
     dtype = jnp.result_type(float)
     x, a = jax.ShapeDtypeStruct((context_dim,), dtype), jax.ShapeDtypeStruct((action_dim,), dtype)
@@ -52,7 +55,7 @@ def check_indices(signature: str, closed: ClosedJaxpr) -> None:
         raise ConstraintFunctionError(f"{signature}: expected indices within {size} entries, got index {written}")
 
 
-def _depends(jaxpr: Jaxpr, source: Any) -> bool:
+def _depends(jaxpr: Jaxpr, source: Var) -> bool:
     """Whether any output can be reached from `source`."""
     reached = {source}
     for equation in jaxpr.eqns:
@@ -61,10 +64,10 @@ def _depends(jaxpr: Jaxpr, source: Any) -> bool:
     return any(not isinstance(var, Literal) and var in reached for var in jaxpr.outvars)
 
 
-def _beyond(jaxpr: Jaxpr, known: dict[Any, Any]) -> tuple[int, int] | None:
+def _beyond(jaxpr: Jaxpr, known: dict[Var, Value]) -> tuple[int, int] | None:
     """The first index, known before any value is, that lies outside its array: (index, allowed indices)."""
 
-    def read(var: Any) -> Any:
+    def read(var: Var | Literal) -> Value | None:
         return var.val if isinstance(var, Literal) else known.get(var)
 
     for equation in jaxpr.eqns:
@@ -91,13 +94,18 @@ def _beyond(jaxpr: Jaxpr, known: dict[Any, Any]) -> tuple[int, int] | None:
     return None
 
 
-def _known_indices(equation: Any, inputs: list[Any]) -> list[tuple[np.ndarray, int]]:
+def _shape(var: Var | Literal) -> tuple[int, ...]:
+    shape: tuple[int, ...] = getattr(var.aval, "shape", ())  # an abstract value need not be an array
+    return shape
+
+
+def _known_indices(equation: JaxprEqn, inputs: list[Value | None]) -> list[tuple[np.ndarray, int]]:
     """(indices, how many there may be) along every axis that an equation indexes by known numbers."""
     name, parameters = equation.primitive.name, equation.params
-    shape = equation.invars[0].aval.shape if equation.invars else ()
+    shape = _shape(equation.invars[0]) if equation.invars else ()
     if name in ("dynamic_slice", "dynamic_update_slice"):
         first = 1 if name == "dynamic_slice" else 2
-        sizes = parameters["slice_sizes"] if name == "dynamic_slice" else equation.invars[1].aval.shape
+        sizes = parameters["slice_sizes"] if name == "dynamic_slice" else _shape(equation.invars[1])
         ends = [length - size + 1 for length, size in zip(shape, sizes, strict=True)]
         return [(np.asarray(start), end) for start, end in zip(inputs[first:], ends, strict=True) if start is not None]
     if name == "gather" and inputs[1] is not None:
@@ -109,7 +117,7 @@ def _known_indices(equation: Any, inputs: list[Any]) -> list[tuple[np.ndarray, i
     return []
 
 
-def _inside(equation: Any) -> list[ClosedJaxpr]:
+def _inside(equation: JaxprEqn) -> list[ClosedJaxpr]:
     """Every function that an equation contains: those of calls, loops and branches."""
     values = [value if isinstance(value, (tuple, list)) else (value,) for value in equation.params.values()]
     parts = [part for value in values for part in value if isinstance(part, (Jaxpr, ClosedJaxpr))]
@@ -117,7 +125,7 @@ def _inside(equation: Any) -> list[ClosedJaxpr]:
     return [inner for inner in found if len(inner.jaxpr.constvars) == len(inner.consts)]
 
 
-def smoothed(function: Callable[..., Array], *example: Any) -> tuple[Callable[..., Array], bool]:
+def smoothed(function: Callable[..., Array], *example: Array) -> tuple[Callable[..., Array], bool]:
     """`function` with kinks rounded at width τ, to be called as `f(τ, *arguments)`, and whether it had any.
 
     |x| becomes √(x²+τ²) and max(x,y) becomes (x+y+√((x-y)²+τ²))/2, at most τ above. It is the function that remains
@@ -128,7 +136,7 @@ def smoothed(function: Callable[..., Array], *example: Any) -> tuple[Callable[..
 
     def rounded(width: Float[Array, ""], *arguments: Array) -> Array:
         (value,) = _evaluate(closed.jaxpr, closed.consts, arguments, width)
-        return value
+        return jnp.asarray(value)
 
     return rounded, _has_kinks(closed.jaxpr)
 
@@ -141,7 +149,7 @@ def _has_kinks(jaxpr: Jaxpr) -> bool:
     )
 
 
-def _inner(equation: Any) -> ClosedJaxpr | None:
+def _inner(equation: JaxprEqn) -> ClosedJaxpr | None:
     """The function that a call equation calls."""
     if equation.primitive not in _CALLS:
         return None
@@ -149,11 +157,11 @@ def _inner(equation: Any) -> ClosedJaxpr | None:
     return ClosedJaxpr(inner, ()) if isinstance(inner, Jaxpr) else inner
 
 
-def _evaluate(jaxpr: Jaxpr, consts: Any, arguments: Any, width: Array) -> list[Any]:
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+def _evaluate(jaxpr: Jaxpr, consts: Sequence[Value], arguments: Sequence[Value], width: Array) -> list[Value]:
+    values: dict[Var, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     values.update(zip(jaxpr.invars, arguments, strict=True))
 
-    def read(var: Any) -> Any:
+    def read(var: Var | Literal) -> Value:
         return var.val if isinstance(var, Literal) else values[var]
 
     for equation in jaxpr.eqns:
@@ -171,12 +179,12 @@ def _evaluate(jaxpr: Jaxpr, consts: Any, arguments: Any, width: Array) -> list[A
     return [read(var) for var in jaxpr.outvars]
 
 
-def _half_spread(width: Array, x: Any, y: Any) -> Array:
+def _half_spread(width: Array, x: Value, y: Value) -> Array:
     difference = x - y
     return jnp.sqrt(difference * difference + width * width) / 2
 
 
-def _rounded_reduce_max(width: Array, x: Array, *, axes: tuple[int, ...], **_: Any) -> Array:
+def _rounded_reduce_max(width: Array, x: Array, *, axes: tuple[int, ...], **_: object) -> Array:
     return width * jax.nn.logsumexp(x / width, axis=axes)
 
 
@@ -186,7 +194,7 @@ _ON_INDICES = {
 }
 """Operations by which JAX turns the indices that were written into those that it uses."""
 _CALLS = {lax.jit_p, lax.custom_jvp_call_p, lax.custom_vjp_call_p}
-_ROUNDED: dict[Any, Callable[..., Array]] = {
+_ROUNDED: dict[Primitive, Callable[..., Array]] = {
     lax.abs_p: lambda width, x: jnp.sqrt(x * x + width * width),
     lax.max_p: lambda width, x, y: (x + y) / 2 + _half_spread(width, x, y),
     lax.min_p: lambda width, x, y: (x + y) / 2 - _half_spread(width, x, y),

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
-from cvflows.constraints.base import AbstractConstraint, Vector
+from cvflows.constraints.base import AbstractConstraint, Composed, Vector
+from cvflows.constraints.columns import own_context
 from cvflows.errors import ArgumentError
 
 
 @dataclass(frozen=True, init=False)
-class Union(AbstractConstraint):
+class Union(Composed):
     """C(x) = C₁(x) ∪ C₂(x) ∪ …, for sets in several pieces: `cv.Union(left, right)`.
 
     One row, the smallest over the parts of the part's largest: min_k max_j g_kj(x,a). Projection and maximiser take the
@@ -22,7 +22,7 @@ class Union(AbstractConstraint):
     """
 
     parts: tuple[AbstractConstraint, ...]
-    convex: ClassVar[bool] = False  # type: ignore[misc]
+    convex: ClassVar[bool] = False
     distributes: ClassVar[bool] = True
 
     def __init__(self, *parts: AbstractConstraint) -> None:
@@ -33,26 +33,12 @@ class Union(AbstractConstraint):
             flat += part.parts if isinstance(part, Union) else [part]
         if not flat:
             raise ArgumentError("parts", "at least one set", "none")
-        actions = {part.action_dim for part in flat}
-        contexts = {part.context_dim for part in flat} - {0}
-        if len(actions) > 1:
-            raise ArgumentError("parts", "sets with one action_dim", sorted(actions))
-        if len(contexts) > 1:
-            expected = "sets that read one context (see `reads`, which picks the entries of a longer one)"
-            raise ArgumentError("parts", expected, f"context_dim {sorted(contexts)}")
         object.__setattr__(self, "parts", tuple(flat))
+        self.check_parts("parts")
 
     @property
-    def action_dim(self) -> int:  # type: ignore[override]
-        return self.parts[0].action_dim
-
-    @property
-    def context_dim(self) -> int:  # type: ignore[override]
-        return max(part.context_dim for part in self.parts)
-
-    @property
-    def learned(self) -> bool:  # type: ignore[override]
-        return any(part.learned for part in self.parts)
+    def alternatives(self) -> tuple[AbstractConstraint, ...]:
+        return self.parts
 
     def part_rows(self, x: Vector, a: Vector) -> Vector:
         """The largest row of every part."""
@@ -85,8 +71,3 @@ class Union(AbstractConstraint):
 
     def __rand__(self, other: AbstractConstraint) -> AbstractConstraint:
         return Union(*(other & part for part in self.parts))
-
-
-def own_context(part: AbstractConstraint, x: Float[Array, context * batch]) -> Float[Array, own * batch]:
-    """The context, or a column per sample, as a part reads it: all of it, or nothing."""
-    return x if part.context_dim else x[:0]

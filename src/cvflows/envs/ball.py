@@ -6,18 +6,15 @@ new place every two seconds and is seen with noise. Leaving the cube ends the ep
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from cvflows.envs.drawing import ALARM, FAINT, GOAL, INK, PAPER, WALL, Canvas
-from cvflows.envs.worlds import LEFT, TIME_UP, clipped
+from cvflows.envs.worlds import LEFT, TIME_UP, Env, Info, clipped
 from cvflows.errors import ArgumentError, dimension, positive
 
 
-class Ball(gymnasium.Env[np.ndarray, np.ndarray]):
+class BallWorld(Env):
     """A ball in [0,1]^n.
 
     **Arguments:**
@@ -60,16 +57,14 @@ class Ball(gymnasium.Env[np.ndarray, np.ndarray]):
         self._target = [0.5] * self.n
         self._since = self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         self._position, self._velocity = [0.5] * self.n, [0.0] * self.n
         self._steps = 0
         self._relocate()
         return self._observe(), {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         speed = clipped(action, self.n)
         self._position = [x + self._reach * v for x, v in zip(self._position, speed, strict=True)]
         self._velocity = [self._left * v for v in speed]
@@ -81,7 +76,7 @@ class Ball(gymnasium.Env[np.ndarray, np.ndarray]):
         gap = sum((x - y) ** 2 for x, y in zip(self._position, self._target, strict=True))
         outside = min(self._position) < 0 or max(self._position) > 1
         late = self._steps * seconds > self.duration + 1e-9
-        info = {"ended": LEFT if outside else TIME_UP} if outside or late else {}
+        info: Info = {"ended": LEFT if outside else TIME_UP} if outside or late else {}
         return self._observe(), max(1.0 - 10.0 * gap, 0.0), outside, late and not outside, info
 
     def _relocate(self) -> None:

@@ -7,18 +7,16 @@ them in other zones. The shares must add up to the bikes there are, and no zone 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from cvflows.envs.drawing import FAINT, GOAL, INK, Canvas
-from cvflows.envs.worlds import TIME_UP, clipped
+from cvflows.envs.worlds import TIME_UP, Env, Info, clipped
 from cvflows.errors import ArgumentError, dimension, positive
 
 
-class Bikes(gymnasium.Env[np.ndarray, np.ndarray]):
+class Bikes(Env):
     """A city of `zones` with `total` bikes.
 
     **Arguments:**
@@ -68,14 +66,12 @@ class Bikes(gymnasium.Env[np.ndarray, np.ndarray]):
         phase = 2 * math.pi * (self._hour / 24 - np.arange(self.zones) / self.zones)
         return self.riders * self.total / self.zones * (1 + 0.9 * np.sin(phase))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         self._bikes, self._hour = np.full(self.zones, self.total / self.zones), 0
         return self._observe(), {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         share = (np.asarray(clipped(action, self.zones)) + 1) / 2
         wanted = self.least + share * (self.docks - self.least)
         wanted *= self.total / wanted.sum()  # bikes are neither made nor lost, whatever the last digit of an action

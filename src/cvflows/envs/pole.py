@@ -8,18 +8,16 @@ Gravity pulls it further the further it leans; at the limit it takes nearly half
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from cvflows.envs.drawing import ALARM, FAINT, GOAL, INK, WALL, Canvas
-from cvflows.envs.worlds import LEFT, TIME_UP, clipped
+from cvflows.envs.worlds import LEFT, TIME_UP, Env, Info, clipped
 from cvflows.errors import positive
 
 
-class Pole(gymnasium.Env[np.ndarray, np.ndarray]):
+class Pole(Env):
     """An inverted pole with a motor in its hinge.
 
     **Arguments:**
@@ -54,15 +52,13 @@ class Pole(gymnasium.Env[np.ndarray, np.ndarray]):
         self._angle = self._speed = self._target = 0.0
         self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         self._angle, self._speed, self._steps = float(self.np_random.uniform(-0.5, 0.5)), 0.0, 0
         self._relocate()
         return self._observe(), {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         (command,) = clipped(action, 1)
         push = self.gravity * math.sin(self._angle) + self.torque * command - self.drag * abs(self._speed) * self._speed
         self._speed += self.tick * push
@@ -72,7 +68,7 @@ class Pole(gymnasium.Env[np.ndarray, np.ndarray]):
             self._relocate()
         outside = abs(self._angle) > self.limit
         late = self._steps * self.tick > self.duration - 1e-9
-        info = {"ended": LEFT if outside else TIME_UP} if outside or late else {}
+        info: Info = {"ended": LEFT if outside else TIME_UP} if outside or late else {}
         reward = max(1.0 - 10.0 * (self._angle - self._target) ** 2, 0.0)
         return self._observe(), reward, outside, late and not outside, info
 

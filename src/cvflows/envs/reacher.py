@@ -1,4 +1,4 @@
-"""Reacher: bring the tip of a two-link arm to a target, paid for every bit of progress.
+"""Reacher: bring the tip of a two-link arm to a target, rewarded for progress.
 
 The reward is a potential, 100·(distance before - distance after), less small costs of power, torque and the elbow's
 stop: an episode returns what was gained on the way. After the roboschool reacher that the benchmark was made with, on
@@ -9,18 +9,30 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import mujoco
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.mujoco import MujocoEnv
 
-from cvflows.envs.worlds import clipped
+from cvflows.envs.worlds import Info, clipped
 
 ELBOW_LIMIT = 3.0
 SPEED_UNIT = 0.1
 STEPS = 150
+
+
+class Camera(TypedDict, total=False):
+    """How pictures are taken: arguments of `MujocoEnv`."""
+
+    width: int
+    height: int
+    camera_id: int | None
+    camera_name: str | None
+    default_camera_config: dict[str, float | int] | None
+    max_geom: int
+    visual_options: dict[int, bool]
 
 
 class Reacher(MujocoEnv):
@@ -29,7 +41,7 @@ class Reacher(MujocoEnv):
     **Arguments:**
 
     - `reach`: target coordinates are uniform within ±reach, in metres.
-    - `steps`: after which an episode is cut off; it never ends by itself.
+    - `steps`: length of an episode, which is then truncated; none terminates.
     - `progress`, `power`, `torque`, `stop`: weights of the terms of the reward, which `info` lists.
     """
 
@@ -48,16 +60,17 @@ class Reacher(MujocoEnv):
         torque: float = 0.01,
         stop: float = 0.1,
         render_mode: str | None = None,
-        **camera: Any,
+        **camera: Unpack[Camera],
     ) -> None:
         self.reach, self.steps = reach, steps
         self.progress, self.power, self.torque, self.stop = progress, power, torque, stop
+        shown: Camera = {"width": 320, "height": 320, "camera_name": "above", **camera}
         super().__init__(
             str(Path(__file__).parent / "assets" / "reacher.xml"),
             frame_skip=2,
             observation_space=spaces.Box(-np.inf, np.inf, (9,), np.float32),
             render_mode=render_mode,
-            **{"width": 320, "height": 320, "camera_name": "above", **camera},
+            **shown,
         )
         self._tip = self.model.body("tip").id
         self._steps = 0
@@ -68,9 +81,9 @@ class Reacher(MujocoEnv):
         self.set_state(self.np_random.uniform(-3.14, 3.14, 2), np.zeros(2))
         return self._observe()
 
-    def step(  # type: ignore[override]
+    def step(  # type: ignore[override] # MujocoEnv says float64, which a reward need not be
         self, action: np.ndarray
-    ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    ) -> tuple[np.ndarray, float, bool, bool, Info]:
         before, command = self._distance(), clipped(action, 2)
         self.data.ctrl[:] = command
         mujoco.mj_step(self.model, self.data, nstep=self.frame_skip)
@@ -78,7 +91,7 @@ class Reacher(MujocoEnv):
         self._steps += 1
         first, second = (SPEED_UNIT * self.data.qvel).tolist()
         stopped = abs(abs(float(self.data.qpos[1]) / ELBOW_LIMIT) - 1) < 0.01
-        parts = {
+        parts: dict[str, float] = {
             "progress": self.progress * (before - self._distance()),
             "power": -self.power * (abs(command[0] * first) + abs(command[1] * second)),
             "torque": -self.torque * (abs(command[0]) + abs(command[1])),
@@ -87,7 +100,7 @@ class Reacher(MujocoEnv):
         if self.render_mode == "human":
             self.render()
         late = self._steps >= self.steps
-        return self._observe(), sum(parts.values()), False, late, parts
+        return self._observe(), sum(parts.values()), False, late, {**parts}
 
     def _distance(self) -> float:
         return math.dist(self.data.xpos[self._tip].tolist(), self.data.mocap_pos[0].tolist())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import SupportsFloat, TypeVar, cast
 
 import gymnasium
+import jax
 import numpy as np
 from gymnasium import spaces
 
@@ -14,13 +15,15 @@ from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.numbers import real_numbers
 from cvflows.errors import ArgumentError, FaultyEnvironmentError
 
-Env = gymnasium.Env[Any, Any]
-Reader = Callable[[Any], Any]
+ObsT = TypeVar("ObsT")
+ActT = TypeVar("ActT")
+Reader = Callable[..., np.ndarray | jax.Array | Sequence[float]]
+"""A function from an observation, or a batch of them, to the context."""
 Context = Sequence[int] | Sequence[tuple[int, float]] | Reader | None
-"""Indices of observation entries, pairs (index, factor), a function, or None where the sizes say what is meant."""
+"""Indices of observation entries, pairs (index, factor), or a function; None: no entries, or all if the sizes agree."""
 
 
-def entries(name: str, value: Any, size: int) -> np.ndarray:
+def entries(name: str, value: object, size: int) -> np.ndarray:
     """`value` as a new float32 vector of `size` finite entries."""
     if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and type(value) is np.ndarray):
         value = real_numbers(name, value, f"{size} numbers").astype(np.float32)
@@ -32,7 +35,7 @@ def entries(name: str, value: Any, size: int) -> np.ndarray:
     return array
 
 
-def observed(env: Env, observation: Any, size: int) -> np.ndarray:
+def observed(env: gymnasium.Env[ObsT, ActT], observation: object, size: int) -> np.ndarray:
     """An observation as a float64 vector of `size` finite entries, or an error that names the environment."""
     try:
         array = np.asarray(observation, np.float64)
@@ -46,10 +49,10 @@ def observed(env: Env, observation: Any, size: int) -> np.ndarray:
     return array
 
 
-def rewarded(env: Env, reward: Any) -> float:
+def rewarded(env: gymnasium.Env[ObsT, ActT], reward: object) -> float:
     """A reward as a finite float, or an error that names the environment."""
     try:
-        number = float(reward)
+        number = float(cast(SupportsFloat, reward))
     except (TypeError, ValueError):
         raise FaultyEnvironmentError(f"{title(env)} returned a reward that is no number: {reward!r}") from None
     if not math.isfinite(number):
@@ -57,34 +60,36 @@ def rewarded(env: Env, reward: Any) -> float:
     return number
 
 
-def title(env: Env) -> str:
+def title(env: gymnasium.Env[ObsT, ActT]) -> str:
     """What to call an environment: its Gymnasium id, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
 
-def check_bounded(space: spaces.Space[Any]) -> None:
-    """An error unless the action space is a bounded box with one axis, of floating numbers."""
+def bounded_box(space: spaces.Space[ActT]) -> spaces.Box:
+    """The action space, or an error unless it is a bounded box with one axis, of floating numbers."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise ArgumentError("env", "a Box action space with one axis", space)
     if not np.issubdtype(space.dtype, np.floating):
         raise ArgumentError("env", "an action space of floating numbers (rounding could leave the set)", space)
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ArgumentError("env", "a bounded action space", space)
+    return space
 
 
-def check_actions(env: Env, constraint: AbstractConstraint) -> None:
+def check_actions(env: gymnasium.Env[ObsT, ActT], constraint: AbstractConstraint) -> None:
     """An error unless actions are a box [-1,1]^d of the constraint's size."""
-    space = env.action_space
-    check_bounded(space)
+    space = bounded_box(env.action_space)
     if space.shape != (constraint.action_dim,):
-        expected = f"action_dim {space.shape[0]}, that of the environment"  # type: ignore[index]
+        expected = f"action_dim {space.shape[0]}, that of the environment"
         raise ArgumentError("constraint", expected, constraint.action_dim)
-    if not (np.all(space.low == -1) and np.all(space.high == 1)):  # type: ignore[attr-defined]
+    if not (np.all(space.low == -1) and np.all(space.high == 1)):
         expected = "actions within [-1,1]: wrap the environment in gymnasium.wrappers.RescaleAction(env, -1, 1)"
         raise ArgumentError("env", expected, space)
 
 
-def context_reader(env: Env, constraint: AbstractConstraint, context: Context) -> Callable[[Any], list[float]]:
+def context_reader(
+    env: gymnasium.Env[ObsT, ActT], constraint: AbstractConstraint, context: Context
+) -> Callable[[ObsT], list[float]]:
     """A function from an observation to the constraint's context, as a list of floats."""
     space, size = env.observation_space, constraint.context_dim
     if callable(context):
@@ -104,15 +109,15 @@ def context_reader(env: Env, constraint: AbstractConstraint, context: Context) -
         if not 0 <= index < total:
             raise ArgumentError("context", f"indices in [0, {total})", index)
 
-    def read(observation: Any) -> list[float]:
+    def read(observation: ObsT) -> list[float]:
         values = observed(env, observation, total).tolist()
         return [values[index] * factor for index, factor in pairs]
 
     return read if pairs else lambda observation: []
 
 
-def _vector(name: str, value: Any, size: int) -> list[float]:
-    numbers = real_numbers(name, value, f"{size} numbers")
-    if numbers.shape != (size,):
-        raise ArgumentError(name, f"shape ({size},)", numbers.shape)
-    return numbers.tolist()
+def _vector(name: str, value: object, size: int) -> list[float]:
+    array = real_numbers(name, value, f"{size} numbers")
+    if array.shape != (size,):
+        raise ArgumentError(name, f"shape ({size},)", array.shape)
+    return array.tolist()

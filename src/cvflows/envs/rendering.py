@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import numpy as np
+
+from cvflows.envs.worlds import Env
 
 PACKAGES = "libegl1 libegl-mesa0 (with MUJOCO_GL=egl) or libosmesa6 (with MUJOCO_GL=osmesa)"
 
@@ -17,11 +18,11 @@ def prepare() -> None:
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
-def picture(env: Any) -> tuple[np.ndarray | None, str]:
-    """What `env.render()` shows, or None and what to install."""
+def picture(env: Env) -> tuple[np.ndarray | None, str]:
+    """What `env.render()` returns, or None and what to install."""
     try:
         frame = env.render()
-    except Exception as error:  # MuJoCo's back ends raise whatever their C libraries make them
+    except Exception as error:  # MuJoCo's back ends raise errors of many types
         return None, f"no picture ({type(error).__name__}): MuJoCo draws off-screen with Debian's {PACKAGES}"
     if frame is None:
         return None, "no picture: the environment was not made with render_mode='rgb_array'"

@@ -9,28 +9,28 @@ the episode; touching a wall ends it for nothing.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TypedDict, Unpack
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from cvflows.envs.drawing import ALARM, GOAL, INK, PAPER, WALL, Canvas
-from cvflows.envs.worlds import ARRIVED, LEFT, TIME_UP, clipped
+from cvflows.envs.worlds import ARRIVED, LEFT, TIME_UP, Env, Info, clipped
 from cvflows.errors import ArgumentError, positive
 
 Pair = tuple[float, float]
 
 
-class Spaceship(gymnasium.Env[np.ndarray, np.ndarray]):
+class Spaceship(Env):
     """A ship in the plane.
 
     **Arguments:**
 
     - `low`, `high`: the walls; ±inf where there is none.
     - `start_low`, `start_high`: the ship starts at rest, uniformly between these.
-    - `target`, `radius`: where it has to go, and how near; the way of a step counts, not its end alone.
-    - `duration`: seconds until the episode is cut off; `tick`: seconds per step; `damping`: of the speed, per step.
+    - `target`, `radius`: where it has to go, and how near; any point on the way of a step counts.
+    - `duration`: seconds until the episode is truncated; `tick`: seconds per step; `damping`: of the speed, per step.
 
     Observation: position and velocity (4). `info["ended"]` says why an episode ended.
     """
@@ -61,15 +61,13 @@ class Spaceship(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
         self._position, self._velocity, self._steps = list(start_low), [0.0, 0.0], 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[np.ndarray, Info]:
         super().reset(seed=seed)
         self._position = self.np_random.uniform(self.start_low, self.start_high).tolist()
         self._velocity, self._steps = [0.0, 0.0], 0
         return self._observe(), {}
 
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, Info]:
         before, thrust = self._position, clipped(action, 2)
         speed = [v + self.tick * a for v, a in zip(self._velocity, thrust, strict=True)]
         self._position = [x + self.tick * v for x, v in zip(before, speed, strict=True)]
@@ -78,7 +76,7 @@ class Spaceship(gymnasium.Env[np.ndarray, np.ndarray]):
         crashed = not self._is_inside()
         arrived = not crashed and self._passes(before)
         late = self._steps * self.tick > self.duration + 1e-9
-        info = {}
+        info: Info = {}
         if crashed or arrived or late:
             info["ended"] = LEFT if crashed else ARRIVED if arrived else TIME_UP
         done = crashed or arrived
@@ -111,9 +109,24 @@ class Spaceship(gymnasium.Env[np.ndarray, np.ndarray]):
         return canvas.pixels
 
 
-def corridor(**changes: Any) -> Spaceship:
+class Changes(TypedDict, total=False):
+    """Arguments of `Spaceship`."""
+
+    low: Pair
+    high: Pair
+    start_low: Pair
+    start_high: Pair
+    target: Pair
+    duration: float
+    radius: float
+    tick: float
+    damping: float
+    render_mode: str | None
+
+
+def corridor(**changes: Unpack[Changes]) -> Spaceship:
     """Two walls, one apart, and the target up the corridor; fifteen seconds."""
-    settings: dict[str, Any] = {
+    settings: Changes = {
         "low": (0.0, -math.inf),
         "high": (1.0, math.inf),
         "start_low": (0.05, 0.0),
@@ -121,12 +134,13 @@ def corridor(**changes: Any) -> Spaceship:
         "target": (0.5, 1.0),
         "duration": 15.0,
     }
-    return Spaceship(**{**settings, **changes})
+    make: Callable[..., Spaceship] = Spaceship
+    return make(**{**settings, **changes})
 
 
-def arena(**changes: Any) -> Spaceship:
+def arena(**changes: Unpack[Changes]) -> Spaceship:
     """Four walls; from one corner towards the other; forty-five seconds."""
-    settings: dict[str, Any] = {
+    settings: Changes = {
         "low": (0.0, 0.0),
         "high": (1.0, 1.0),
         "start_low": (0.05, 0.05),
@@ -134,4 +148,5 @@ def arena(**changes: Any) -> Spaceship:
         "target": (0.8, 0.8),
         "duration": 45.0,
     }
-    return Spaceship(**{**settings, **changes})
+    make: Callable[..., Spaceship] = Spaceship
+    return make(**{**settings, **changes})

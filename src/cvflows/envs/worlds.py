@@ -1,21 +1,25 @@
-"""What the hand-written worlds share: reading an action, and the words for how an episode ended."""
+"""What the environments of this package share: their types, reading an action, and why an episode ended."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
+import gymnasium
 import numpy as np
 
 from cvflows.errors import ArgumentError
 
+Env = gymnasium.Env[np.ndarray, np.ndarray]
+Info = dict[str, object]
+"""What an environment says about a reset or a step, and the options of a reset."""
 LEFT = "left the safe region"
 ARRIVED = "reached the target"
 TIME_UP = "time is up"
 
 
-def clipped(action: Any, size: int) -> list[float]:
-    """The entries of an action within [-1,1]; a list of its own, so the caller's array is never written to."""
+def clipped(action: np.ndarray | Sequence[float], size: int) -> list[float]:
+    """The entries of an action within [-1,1]; a new list, so the caller's array is never written to."""
     entries = np.asarray(action, float).tolist()
     if not isinstance(entries, list) or len(entries) != size:
         raise ArgumentError("action", f"{size} numbers", np.shape(action))

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 import equinox as eqx
 import gymnasium
@@ -20,7 +20,8 @@ from gymnasium import spaces
 
 from cvflows.constraints.base import TOLERANCE, AbstractConstraint
 from cvflows.constraints.guard import Guard, OnEmpty
-from cvflows.envs.reading import Context, Env, check_actions, context_reader, entries, rewarded
+from cvflows.envs.reading import Context, ObsT, check_actions, context_reader, entries, rewarded
+from cvflows.envs.worlds import Info
 from cvflows.errors import CVFlowsError
 from cvflows.maps.base import ActionMap, support
 
@@ -29,14 +30,18 @@ class ForbiddenActionError(CVFlowsError, RuntimeError):
     """A forbidden action was about to reach an environment."""
 
 
-Step = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+Step = tuple[ObsT, SupportsFloat, bool, bool, Info]
 
 
-class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+class _Wrapper(gymnasium.Wrapper[ObsT, np.ndarray, ObsT, np.ndarray], gymnasium.utils.RecordConstructorArgs):
     """Keeps the context of the last observation and lets only allowed actions through."""
 
     def __init__(
-        self, env: Env, constraint: AbstractConstraint, context: Context, on_empty: OnEmpty | None = None
+        self,
+        env: gymnasium.Env[ObsT, np.ndarray],
+        constraint: AbstractConstraint,
+        context: Context,
+        on_empty: OnEmpty | None = None,
     ) -> None:
         super().__init__(env)
         check_actions(env, constraint)
@@ -44,7 +49,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         self._read = context_reader(env, constraint, context)
         self._x: list[float] | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[ObsT, Info]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._x = self._read(observation)
         return observation, info
@@ -54,7 +59,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
             raise gymnasium.error.ResetNeeded("call reset before step")
         return self._x
 
-    def _execute(self, wanted: np.ndarray) -> Step:
+    def _execute(self, wanted: np.ndarray) -> Step[ObsT]:
         """Take `wanted`, or what the guard puts in its place, and say in `info` what happened."""
         verdict = self.guard(self._context(), wanted)
         observation, reward, terminated, truncated, info = self.env.step(verdict.executed.copy())
@@ -73,7 +78,7 @@ class _Guarded(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordCons
         return observation, reward, terminated, truncated, info
 
 
-class FeasibleActions(_Guarded):
+class FeasibleActions(_Wrapper[ObsT]):
     """Executes only allowed actions: those that are, as they are, others projected.
 
     **Arguments:**
@@ -92,7 +97,7 @@ class FeasibleActions(_Guarded):
 
     def __init__(
         self,
-        env: Env,
+        env: gymnasium.Env[ObsT, np.ndarray],
         constraint: AbstractConstraint,
         context: Context = None,
         on_empty: OnEmpty | None = None,
@@ -100,18 +105,24 @@ class FeasibleActions(_Guarded):
         gymnasium.utils.RecordConstructorArgs.__init__(self, constraint=constraint, context=context, on_empty=on_empty)
         super().__init__(env, constraint, context, on_empty)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step[ObsT]:
         return self._execute(entries("action", action, self.constraint.action_dim))
 
 
-class LatentActions(_Guarded):
+class LatentActions(_Wrapper[ObsT]):
     """The agent acts in the latent box; `map_` turns latents into allowed actions, and a guard checks them.
 
     The box is [-3,3]^d, three standard deviations of a normal latent, or [-1,1]^d where the map's base is uniform.
     `info` gains what `FeasibleActions` reports, `executed` being the environment's action.
     """
 
-    def __init__(self, env: Env, map_: ActionMap, context: Context = None, on_empty: OnEmpty | None = None) -> None:
+    def __init__(
+        self,
+        env: gymnasium.Env[ObsT, np.ndarray],
+        map_: ActionMap,
+        context: Context = None,
+        on_empty: OnEmpty | None = None,
+    ) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, map_=map_, context=context, on_empty=on_empty)
         super().__init__(env, map_.constraint, context, on_empty)
         self.map = map_
@@ -120,25 +131,27 @@ class LatentActions(_Guarded):
         self._parameters, structure = eqx.partition(map_, eqx.is_array)
 
         @jax.jit
-        def forward(parameters: Any, latent: jax.Array, x: jax.Array) -> jax.Array:
+        def forward(parameters: ActionMap, latent: jax.Array, x: jax.Array) -> jax.Array:
             return eqx.combine(parameters, structure).forward(jnp.clip(latent, -reach, reach), x)[0]
 
         self._forward = forward
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step[ObsT]:
         latent = entries("action", action, self.constraint.action_dim)
         x = np.array(self._context(), np.float32)
         return self._execute(np.asarray(self._forward(self._parameters, latent, x)))
 
 
-class AllowedOnly(_Guarded):
-    """Refuses forbidden actions with an error instead of projecting them: a check on whoever steps the environment."""
+class AllowedOnly(_Wrapper[ObsT]):
+    """Refuses forbidden actions with an error instead of projecting them: a check of the caller."""
 
-    def __init__(self, env: Env, constraint: AbstractConstraint, context: Context = None) -> None:
+    def __init__(
+        self, env: gymnasium.Env[ObsT, np.ndarray], constraint: AbstractConstraint, context: Context = None
+    ) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self, constraint=constraint, context=context)
         super().__init__(env, constraint, context)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: object) -> Step[ObsT]:
         wanted, x = entries("action", action, self.constraint.action_dim), self._context()
         largest, violation = self.guard.judge(x, wanted.tolist())
         if largest > TOLERANCE:

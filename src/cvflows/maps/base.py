@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import equinox as eqx
 import jax
@@ -30,7 +30,7 @@ Base = Literal["normal", "uniform"]
 class MapMethod(eqx.Module):
     """`forward` or `inverse` of one map: a pytree, and hashable by identity, so that plain `jax.jit` takes it."""
 
-    function: Callable[..., Any] = eqx.field(static=True)
+    function: Callable[[ActionMap, Vector, Context], Mapped] = eqx.field(static=True)
     map: ActionMap
 
     def __call__(self, value: Vector, context: Context) -> Mapped:
@@ -71,12 +71,12 @@ class ActionMap(eqx.Module):
         """(latent, log|det ∂latent/∂action|)."""
 
     @abc.abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Keyword arguments, ready for JSON, that make a map of the same shape again."""
 
     if not TYPE_CHECKING:  # Equinox hashes a bound method by its arrays, which have no hash
 
-        def __getattribute__(self, name: str) -> Any:
+        def __getattribute__(self, name: str) -> object:
             found = super().__getattribute__(name)
             return MapMethod(found.__func__, self) if name in ("forward", "inverse") else found
 

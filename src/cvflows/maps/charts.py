@@ -4,6 +4,7 @@
 |---|---|---|---|
 | `Extents` | how far the set reaches along axis i | a = y | feasibility is learned |
 | `Slices` | what stays feasible given y_<i | a = y | feasible by construction |
+| `Shares` | the same, for shares of a total | a = y | the same, and uniform without splines: see `shares.py` |
 | `Gauge` | how far the set reaches along axis i, from c | a = c + y·γ_B(y)/γ_C(y) | feasible by construction |
 
 γ_C is the set's Minkowski gauge about its centre c, γ_B that of the box of extents: the box is pulled onto the set ray
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +23,13 @@ from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.maps.base import LEAK, Context, Mapped, Vector
-from cvflows.maps.inside import ROOM, inner_point, is_centred
+from cvflows.maps.gauge import gauge
+from cvflows.maps.inside import ROOM, is_centred, ray_centre
 from cvflows.maps.intervals import Index, feasible_interval
-from cvflows.maps.rays import gauge
 
 Scalar = Float[Array, ""]
 Features = Float[Array, "_"]
-Frame = Any
+Frame = tuple[Array, ...]
 """What a chart computes once per context."""
 
 
@@ -51,6 +52,14 @@ class Chart(abc.ABC):
     @abc.abstractmethod
     def features(self, x: Context, frame: Frame, y: Vector, index: Index) -> Features:
         """What the spline of entry `index` is told about the set, of one size for all entries."""
+
+    def bend(self, x: Context, y: Vector, index: Index, t: Scalar) -> tuple[Scalar, Scalar]:
+        """(t', log ∂t'/∂t): where in the interval of y_index, scaled to [-1,1], a uniform t in [-1,1] goes."""
+        return t, jnp.zeros(())
+
+    def unbend(self, x: Context, y: Vector, index: Index, t: Scalar) -> tuple[Scalar, Scalar]:
+        """The inverse of `bend` with the log of its slope."""
+        return t, jnp.zeros(())
 
     def to_action(self, x: Context, frame: Frame, y: Vector) -> Mapped:
         """(action, log|det ∂a/∂y|)."""
@@ -120,22 +129,15 @@ class Gauge(Chart):
     anchored: bool = False
     certified: ClassVar[bool] = True
 
-    @property
-    def at_zero(self) -> bool:
-        """Whether the centre is the origin in every context."""
-        return is_centred(self.constraint, ROOM) and not self.anchored
-
     def frame(self, x: Context) -> Frame:
-        if self.anchored:
-            centre = inner_point(self.constraint, x)
-        else:
-            centre = jnp.zeros(self.constraint.action_dim) if self.at_zero else self.constraint.centre(x)
+        centre, _ = ray_centre(self.constraint, x, self.anchored)
         axes = jnp.eye(len(centre))
         reach = [jnp.stack([1 / self._gauge(x, centre, side * axis) for axis in axes]) for side in (-1, 1)]
         return centre, -reach[0], reach[1]
 
     def _gauge(self, x: Context, centre: Vector, v: Vector) -> Scalar:
-        return jnp.maximum(gauge(self.constraint, x, centre, v, at_zero=self.at_zero), 1e-9)
+        at_zero = is_centred(self.constraint, ROOM) and not self.anchored
+        return jnp.maximum(gauge(self.constraint, x, centre, v, at_zero=at_zero), 1e-9)
 
     def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
         return frame[1][index], frame[2][index]

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -17,10 +16,12 @@ from flowjax.bijections import AbstractBijection, Chain, Coupling, Flip, Rationa
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
+from cvflows.constraints.contexts import ContextDistribution
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
-from cvflows.maps.charts import Chart
-from cvflows.maps.networks import make_mlp
-from cvflows.maps.splines import scaled_context
+from cvflows.maps.charts import Chart, Frame
+from cvflows.maps.conditioners import make_mlp
+from cvflows.maps.registry import MapKind
+from cvflows.maps.splines import scaled_context, typical_sizes
 from cvflows.maps.symmetry import Symmetry
 
 
@@ -115,12 +116,15 @@ class RealNVP(ActionMap):
             log_det = log_det + jnp.sum(scale)
         return z, log_det
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in ("scale", "base", "layers", "width", "joint", "factor")}
 
 
 class SplineCoupling(ActionMap):
-    """Spline couplings on the box, then a chart whose intervals do not depend on earlier entries."""
+    """Spline couplings on the box, then a chart whose intervals do not depend on earlier entries.
+
+    **Arguments:** `layers` of couplings, `bins` per spline, `width` of their networks; the others as for `SplineMap`.
+    """
 
     constraint: AbstractConstraint = eqx.field(static=True)
     chart: Chart = eqx.field(static=True)
@@ -130,6 +134,7 @@ class SplineCoupling(ActionMap):
     layers: int = eqx.field(static=True)
     bins: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
+    mirrored: bool = eqx.field(static=True)
     flow: AbstractBijection
 
     def __init__(
@@ -142,8 +147,10 @@ class SplineCoupling(ActionMap):
         layers: int = 4,
         bins: int = 8,
         width: int = 64,
+        mirrored: bool = False,
         seed: int = 0,
     ) -> None:
+        self.mirrored = mirrored
         self.chart, self.symmetry, self.scale, self.base = chart, symmetry, tuple(scale), as_base(base)
         self.constraint, self.layers, self.bins, self.width = chart.constraint, layers, bins, width
         dim = chart.constraint.action_dim
@@ -164,10 +171,10 @@ class SplineCoupling(ActionMap):
             steps += [coupling, Flip(shape=(dim,))]  # type: ignore[call-arg]
         self.flow = Chain(steps)
 
-    def _condition(self, x: Context, frame: Any) -> Float[Array, _]:
+    def _condition(self, x: Context, frame: Frame) -> Float[Array, _]:
         return jnp.concatenate([scaled_context(x, self.scale), *jax.tree.leaves(frame), jnp.ones(1)])
 
-    def _ends(self, x: Context, frame: Any) -> tuple[Vector, Vector]:
+    def _ends(self, x: Context, frame: Frame) -> tuple[Vector, Vector]:
         zero = jnp.zeros(self.constraint.action_dim)
         return jax.vmap(lambda index: self.chart.interval(x, frame, zero, index))(jnp.arange(len(zero)))
 
@@ -183,6 +190,7 @@ class SplineCoupling(ActionMap):
         x, signs = self.symmetry.canonical(context)
         frame = self.chart.frame(x)
         u, log_det = to_box(self.base, latent)
+        u = signs * u if self.mirrored else u
         u, flow_log_det = self.flow.transform_and_log_det(u, self._condition(x, frame))
         low, high = self._ends(x, frame)
         action, chart_log_det = self.chart.to_action(x, frame, low + (high - low) * (u + 1) / 2)
@@ -194,12 +202,21 @@ class SplineCoupling(ActionMap):
         y, log_det = self.chart.from_action(x, frame, signs * action)
         low, high = self._ends(x, frame)
         u, flow_log_det = self.flow.inverse_and_log_det(2 * (y - low) / (high - low) - 1, self._condition(x, frame))
-        latent, base_log_det = from_box(self.base, u)
+        latent, base_log_det = from_box(self.base, signs * u if self.mirrored else u)
         return latent, log_det + flow_log_det + base_log_det - jnp.sum(jnp.log((high - low) / 2))
 
-    def settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("scale", "base", "layers", "bins", "width")}
+    def settings(self) -> dict[str, object]:
+        mirrored = {"mirrored": True} if self.mirrored else {}
+        return {**{name: getattr(self, name) for name in ("scale", "base", "layers", "bins", "width")}, **mirrored}
 
 
 def _leaky(value: Array) -> Array:
     return jax.nn.leaky_relu(value, 0.01)
+
+
+def _real_nvp(constraint: AbstractConstraint, contexts: ContextDistribution, **options: object) -> ActionMap:
+    make: Callable[..., ActionMap] = RealNVP
+    return make(constraint, typical_sizes(contexts), **options)
+
+
+REAL_NVP = MapKind("realnvp", RealNVP, "the paper's affine couplings, straight to actions; learned", _real_nvp)

@@ -1,10 +1,11 @@
 """Fitting a map: from the violation signal alone (reverse KL), or to feasible samples (maximum likelihood).
 
-    fit:            J(ψ) = E_{x ~ p_S, â ~ base} [ λ·CV(f_ψ(â, x), x) - log|det ∂f_ψ/∂â| ]
+    fit:            J(ψ) = E_{x ~ p_S, â ~ base} [ λ·CV(f_ψ(â, x), x) - log|det ∂f_ψ/∂â| + β·‖f_ψ(â, x) - box(â)‖² ]
     fit_to_samples: J(ψ) = -E_{x, a feasible} [ log base(f_ψ⁻¹(a, x)) + log|det ∂f_ψ⁻¹/∂a| ]
 
-For a map that is feasible by construction CV is zero and only the entropy term is left. Both are deterministic in the
-seed, and run in jitted blocks of steps between which progress is told and the map may be checked.
+For a map that is feasible by construction CV is zero and only the other terms are left. β is 0 unless asked for; box(â)
+is the latent as a point of the action box, the same in every context: actions near it move little. Both fits are
+deterministic in the seed, and run in jitted blocks of steps between which progress is told and the map may be checked.
 """
 
 from __future__ import annotations
@@ -13,25 +14,27 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.errors import ArgumentError, ConstraintFunctionError, dimension, positive, within
-from cvflows.maps.base import ActionMap, draw_latents, log_base
+from cvflows.maps.base import ActionMap, draw_latents, log_base, to_box
 from cvflows.maps.checks import check_fittable
 from cvflows.maps.penalty import penalty_for_leak
 from cvflows.maps.quality import Probe
 
 BLOCK = 50
 """Steps between two looks at the outside world."""
+MOST_TRANSPORT = 1e4
+"""Entropy is a few nats and the transport at most 4 per entry: beyond, nothing else counts."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class FitConfig:
     - `penalty`: λ in the end; None derives it from the set, see `penalty.py`. It grows geometrically from 1 over
       `anneal` of the steps, or is constant when `anneal` is 0.
     - `margin`: how much smaller than C(x) the trained set is, in units of its rows.
+    - `transport`: β, how much the map pays for moving a latent away from its place in the action box; 0 is the paper's.
     - `decay`: warm-up, then flat for 30 % of the steps, then cosine to 0; False keeps the rate.
     - `check_every`: steps between checks of accuracy and recall, 0 for none; with `target_accuracy` and `target_recall`
       training ends as soon as both hold.
@@ -60,6 +64,7 @@ class FitConfig:
     target_recall: float | None = None
     allow_empty: float = 0.0
     seed: int = 0
+    transport: float = 0.0
 
     def __post_init__(self) -> None:
         dimension("steps", self.steps)
@@ -72,13 +77,15 @@ class FitConfig:
         for name in ("anneal", "margin", "target_accuracy", "target_recall", "allow_empty"):
             if getattr(self, name) is not None:
                 within(name, getattr(self, name), 0, 1)
+        within("transport", self.transport, 0, MOST_TRANSPORT)
         dimension("seed", self.seed, least=0, most=2**32 - 1)
         if (self.target_accuracy or self.target_recall) and not self.check_every:
             raise ArgumentError("check_every", "at least 1 when a target is set", self.check_every)
 
     @classmethod
-    def paper(cls, **changes: Any) -> FitConfig:
+    def paper(cls, **changes: object) -> FitConfig:
         """The paper's: constant λ = 1000, Adam at 1e-5 without decay, batches of 256, gradients clipped at 0.1."""
+        make: Callable[..., FitConfig] = cls
         settings = {
             "steps": 500_000,
             "batch": 256,
@@ -88,7 +95,7 @@ class FitConfig:
             "gradient_clip": 0.1,
             "decay": False,
         }
-        return cls(**{**settings, **changes})
+        return make(**{**settings, **changes})
 
 
 class Check(NamedTuple):
@@ -103,7 +110,7 @@ class Check(NamedTuple):
 class Fitted(NamedTuple):
     """The fitted map, the loss at every step, the checks, seconds spent without compilation, the λ used."""
 
-    map: Any
+    map: ActionMap
     losses: np.ndarray
     checks: tuple[Check, ...]
     seconds: float
@@ -116,7 +123,9 @@ class Fitted(NamedTuple):
 
 
 Progress = Callable[[int, float, Check | None], None]
-Objective = Callable[[Any, PRNGKeyArray, Float[Array, ""]], Float[Array, ""]]
+Objective = Callable[[ActionMap, PRNGKeyArray, Float[Array, ""]], Float[Array, ""]]
+State = tuple[PyTree, PyTree]
+"""Parameters, and what the optimiser remembers."""
 
 
 def fit(
@@ -149,6 +158,8 @@ def fit_to_samples(
 ) -> Fitted:
     """Maximise the likelihood of feasible pairs (x, a), drawn in batches; a uniform base is softened as FlowPG does."""
     config = replace(config or FitConfig(), penalty=1.0)
+    if config.transport:
+        raise ArgumentError("transport", "0 for a fit to samples", config.transport)
     x, actions = (jnp.asarray(array) for array in samples)
 
     def objective(map_: ActionMap, key: PRNGKeyArray, weight: Float[Array, ""]) -> Float[Array, ""]:
@@ -168,10 +179,13 @@ def reverse_kl(
 
     def sample(latent: Array, x: Array) -> Float[Array, ""]:
         action, log_det = map_.forward(latent, x)
+        cost = -log_det
+        if config.transport:
+            cost = cost + config.transport * jnp.sum((action - to_box(map_.base, latent)[0]) ** 2)
         if map_.certified:
-            return -log_det
+            return cost
         violation = jnp.sum(jnp.maximum(all_rows(map_.constraint, x, action) + config.margin, 0))
-        return weight * violation - log_det
+        return weight * violation + cost
 
     return jnp.mean(jax.vmap(sample)(latents, x))
 
@@ -196,7 +210,7 @@ def _descend(
     optimiser = _optimiser(config)
     penalty = config.penalty or 1.0
 
-    def advance(root: Array, state: tuple[Any, Any], step: Array) -> tuple[tuple[Any, Any], Float[Array, ""]]:
+    def advance(root: Array, state: State, step: Array) -> tuple[State, Float[Array, ""]]:
         parameters, memory = state
         key = jax.random.fold_in(root, step)
         grown = jnp.minimum(step / (config.anneal * config.steps), 1.0) if config.anneal else 1.0
@@ -205,16 +219,17 @@ def _descend(
         updates, memory = optimiser.update(gradient, memory, parameters)
         return (optax.apply_updates(parameters, updates), memory), loss
 
-    def run_block(root: Array, state: tuple[Any, Any], steps: Array) -> tuple[tuple[Any, Any], Array]:
+    def run_block(root: Array, state: State, steps: Array) -> tuple[State, Array]:
         return jax.lax.scan(partial(advance, root), state, steps)
 
     root = jax.random.key(config.seed)  # an argument, so that seeds share a compilation cache
     state, compiled = (parameters, optimiser.init(parameters)), {}
-    probe = Probe(map_, contexts, latents=16_384, context_count=64) if config.check_every else None
+    learns = bool(jax.tree.leaves(parameters))
+    probe = Probe(map_, contexts, latents=16_384, context_count=64) if learns and config.check_every else None
     losses: list[np.ndarray] = []
     checks: list[Check] = []
     spent, step = 0.0, 0
-    while step < config.steps and jax.tree.leaves(parameters):
+    while learns and step < config.steps:
         stop = min(step + BLOCK, config.steps, _next(step, config.check_every))
         if stop - step not in compiled:
             compiled[stop - step] = jax.jit(run_block).lower(root, state, jnp.arange(step, stop)).compile()
@@ -251,7 +266,7 @@ def _reached(check: Check, config: FitConfig) -> bool:
 
 def _optimiser(config: FitConfig) -> optax.GradientTransformation:
     """Adam with clipped gradients and, unless `decay` is off, a short warm-up, a plateau and a cosine to zero."""
-    schedule: Any = config.learning_rate
+    schedule: float | optax.Schedule = config.learning_rate
     if config.decay:
         flat, warm = int(0.3 * config.steps), min(100, config.steps // 10)
         schedule = optax.join_schedules(

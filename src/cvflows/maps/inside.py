@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,13 @@ from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads, all_rows
 from cvflows.constraints.columns import ColumnSet
-from cvflows.constraints.sets import Tip
-from cvflows.constraints.structure import Separable
+from cvflows.constraints.contexts import ContextDistribution
+from cvflows.errors import ArgumentError
 
 Vector = Float[Array, "dim"]
 ROOM = 1e-3
 """How far inside the bounds and rows a centre must lie for rays to start from it."""
+PROBES = 256
 
 
 @lru_cache(maxsize=4096)
@@ -28,13 +28,11 @@ def is_centred(constraint: AbstractConstraint, room: float = 0.0) -> bool:
 
     What depends on the context (bounds of one's own, say) counts as unknown, that is as False.
     """
-    structure = jax.eval_shape(constraint.structure, jnp.zeros(constraint.context_dim))
-    if not isinstance(structure, Separable) or not structure.centred:
+    if jax.eval_shape(lambda x: constraint.shape(x).origin_room(), jnp.zeros(constraint.context_dim)) is None:
         return False
 
-    def limits(x: Array) -> tuple[Any, ...]:
-        rows = constraint.structure(x).rows  # type: ignore[union-attr]
-        return *constraint.bounds(x), *(row.bound for row in rows)
+    def limits(x: Array) -> tuple[Array, ...]:
+        return *constraint.bounds(x), *(constraint.shape(x).origin_room() or ())
 
     known = constant(limits, constraint.context_dim)
     if known is None:
@@ -43,7 +41,7 @@ def is_centred(constraint: AbstractConstraint, room: float = 0.0) -> bool:
     return bool((low <= -room).all() and (high >= room).all() and all((bound >= room).all() for bound in row_bounds))
 
 
-def constant(function: Callable[[Array], tuple[Any, ...]], context_dim: int) -> list[np.ndarray] | None:
+def constant(function: Callable[[Array], tuple[Array, ...]], context_dim: int) -> list[np.ndarray] | None:
     """The arrays that `function(x)` returns when they do not depend on x; None when they may."""
     with jax.ensure_compile_time_eval():
         zeros = jnp.zeros(context_dim)
@@ -60,22 +58,20 @@ def constant(function: Callable[[Array], tuple[Any, ...]], context_dim: int) -> 
 @lru_cache(maxsize=4096)
 def is_centre_inside(constraint: AbstractConstraint) -> bool:
     """Whether the set's own `centre` is known to lie well inside in every context."""
-    match constraint:
-        case Reads(part=part):
-            return is_centre_inside(part)
-        case Tip():
-            return True  # every row is -1 at the origin
-    if is_centred(constraint, ROOM):
+    if isinstance(constraint, Reads):
+        return is_centre_inside(constraint.part)
+    if constraint.holds_centre or is_centred(constraint, ROOM):
         return True
     if isinstance(constraint, Intersection) and all(is_centre_inside(part) for part in constraint.parts):
         centres = [_fixed_centre(part) for part in constraint.parts]
-        return all(c is not None and np.array_equal(c, centres[0]) for c in centres)  # type: ignore[arg-type]
+        known = [centre for centre in centres if centre is not None]
+        return len(known) == len(centres) and all(np.array_equal(centre, known[0]) for centre in known)
 
     def worst(x: Array) -> tuple[Array]:
         return (jnp.max(all_rows(constraint, x, constraint.centre(x))),)
 
-    known = constant(worst, constraint.context_dim)
-    return known is not None and bool(known[0] <= -ROOM)
+    deepest = constant(worst, constraint.context_dim)
+    return deepest is not None and bool(deepest[0] <= -ROOM)
 
 
 def _fixed_centre(constraint: AbstractConstraint) -> np.ndarray | None:
@@ -83,7 +79,7 @@ def _fixed_centre(constraint: AbstractConstraint) -> np.ndarray | None:
     return None if known is None else known[0]
 
 
-def inner_point(constraint: AbstractConstraint, x: Float[Array, context]) -> Vector:
+def inner_point(constraint: AbstractConstraint, x: Float[Array, "context"]) -> Vector:
     """A point inside C(x) as far as one can be found; constant for derivatives.
 
     The origin or the set's own centre where it is known to lie inside, else the point whose worst row, those of the
@@ -108,3 +104,40 @@ def _deepest(constraint: AbstractConstraint) -> np.ndarray:
 @partial(jax.jit, static_argnums=0)
 def _solve(constraint: AbstractConstraint) -> Vector:
     return ColumnSet.at(constraint, jnp.zeros((0, 1))).find_anchor(within_bounds=True)[:, 0]
+
+
+def ray_centre(constraint: AbstractConstraint, x: Float[Array, "context"], anchored: bool) -> tuple[Vector, bool]:
+    """Where rays of a star-shaped set start, and whether that is the origin in every context.
+
+    The set's own centre, or, `anchored`, an inner point that is searched for in every context.
+    """
+    if anchored:
+        return inner_point(constraint, x), False
+    at_zero = is_centred(constraint, ROOM)
+    return (jnp.zeros(constraint.action_dim) if at_zero else constraint.centre(x)), at_zero
+
+
+def why_not_star_shaped(
+    constraint: AbstractConstraint, options: Mapping[str, object], contexts: ContextDistribution | None
+) -> str | None:
+    """What a set would have to be for every ray from an inner point to leave it once; None where it is."""
+    hollow = constraint.shape(jnp.zeros(constraint.context_dim)).shell is not None
+    told = contexts is not None and bool(options.get("star_shaped"))
+    if not hollow and (constraint.convex or told):
+        return None
+    return "a convex set, or `star_shaped=True` if every ray from its centre leaves it once"
+
+
+def is_searched_for(constraint: AbstractConstraint, contexts: ContextDistribution, anchored: bool = False) -> bool:
+    """Whether rays need a centre that is searched for: asked for, or the set's own lies outside in some context."""
+    x = contexts.sample(jax.random.key(0), PROBES)
+    worst = jax.jit(jax.vmap(lambda x: jnp.max(all_rows(constraint, x, constraint.centre(x)))))(x)
+    outside = float(jnp.max(worst)) > -ROOM
+    if outside and not constraint.convex:
+        raise ArgumentError("constraint", "a `centre` inside the set in every context", np.asarray(x)[worst.argmax()])
+    return anchored or outside
+
+
+def centres_to_try(constraint: AbstractConstraint) -> tuple[dict[str, object], ...]:
+    """Options to try in turn: rays from the set's own centre, then from one that is searched for."""
+    return ({},) if not constraint.convex or is_centre_inside(constraint) else ({}, {"anchored": True})

@@ -9,8 +9,6 @@ nothing to fit, and, unlike in coordinates of a cut shell, no seam: a policy can
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -18,9 +16,10 @@ from jax.scipy.special import gammainc
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint
-from cvflows.constraints.sets import Ball, Shell
+from cvflows.constraints.contexts import ContextDistribution
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector
+from cvflows.maps.registry import MapKind, Options
 
 KEEP = 4e-6
 """How much of the radii is left free, so that rounding does not step out."""
@@ -32,12 +31,8 @@ Scalar = Float[Array, ""]
 
 def radii(constraint: AbstractConstraint) -> tuple[float, float] | None:
     """Inner and outer radius of a set that is round; None where it is not, or the action box cuts it."""
-    match constraint:
-        case Ball(radius=radius) if radius <= 1 and constraint.dim >= 2:
-            return 0.0, radius
-        case Shell(inner=inner, outer=outer) if outer <= 1 and constraint.dim >= 2:
-            return inner, outer
-    return None
+    found = constraint.radii
+    return found if found is not None and found[1] <= 1 and constraint.action_dim >= 2 else None
 
 
 class Orb(ActionMap):
@@ -55,7 +50,7 @@ class Orb(ActionMap):
     def certified(self) -> bool:
         return True
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {}
 
     def _volumes(self) -> tuple[float, float]:
@@ -95,3 +90,20 @@ class Orb(ActionMap):
         ends = jnp.asarray(LEAST**0.5), jnp.asarray(FURTHEST)
         length = lax.fori_loop(0, HALVINGS, halve, ends)[0]
         return length / wanted * action, -self._stretched(length)[1]
+
+
+def _why_not(constraint: AbstractConstraint, options: Options, contexts: ContextDistribution | None) -> str | None:
+    if options.get("base", "normal") != "normal":
+        return '`base="normal"`, without which an orb is not uniform,'
+    return None if radii(constraint) is not None else "a ball or a shell within the action box"
+
+
+def _make(constraint: AbstractConstraint, contexts: ContextDistribution, *, seed: int, base: str = "normal") -> Orb:
+    return Orb(constraint)
+
+
+ORB = MapKind(
+    *("orb", Orb, "a normal latent's direction, and its length as a radius", _make, _why_not),
+    rank=20,
+    has_options=False,
+)

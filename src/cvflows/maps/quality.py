@@ -1,9 +1,9 @@
-"""How good a map is: accuracy, recall, coverage, F1, mean violation, KL to uniform. One of them alone misleads."""
+"""How good a map is: accuracy, recall, coverage, F1, mean violation, KL to uniform, calm. One alone misleads."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.constraints.sample import feasible_samples
 from cvflows.maps.base import ActionMap, draw_latents, is_covered, log_base, support
+from cvflows.maps.calm import measure_calm
 
 FAINT = 0.01
 """Share of the uniform density below which an action does not count as covered."""
@@ -27,6 +28,10 @@ class Quality:
     that puts nearly all of its mass into a part of the set; `covered` does: the share of feasible actions where the
     density is at least a hundredth of the uniform one. `kl` and `covered` are NaN where the sets' volumes are unknown
     (samples by Hamiltonian Monte Carlo).
+
+    `calm` is how far actions move between contexts that allow both of them, 0 for none, over `compared` latents;
+    `lipschitz` how fast they move with the context at most (see `calm.py`). None: no latent to compare, no finite
+    derivative, or not measured.
     """
 
     accuracy: float
@@ -38,6 +43,9 @@ class Quality:
     infeasible: int
     latents: int
     contexts: int
+    calm: float | None = None
+    lipschitz: float | None = None
+    compared: int = 0
 
 
 class Probe:
@@ -54,7 +62,7 @@ class Probe:
         self.feasible = feasible_samples(map_.constraint, self.x, keys[2]).first(each)
 
     def __call__(self, map_: ActionMap) -> Quality:
-        """Quality with every context counted alike, whatever the volume of its set."""
+        """Quality with every context counted alike, whatever the volume of its set; calm is not measured."""
         x, (actions, density) = self.x, _push(map_, self.latents, self.x)
         violation = np.asarray(map_.constraint.violation(x[:, None], actions))
         inside = np.asarray(map_.constraint.contains(x[:, None], actions))
@@ -97,7 +105,8 @@ def measure(
     seed: int = 1,
 ) -> Quality:
     """Quality of one map over contexts drawn from p_S."""
-    return Probe(map_, contexts, latents=latents, context_count=context_count, seed=seed)(map_)
+    quality = Probe(map_, contexts, latents=latents, context_count=context_count, seed=seed)(map_)
+    return replace(quality, **measure_calm(map_, contexts, seed=seed)._asdict())
 
 
 @eqx.filter_jit

@@ -19,7 +19,6 @@ from jaxtyping import Array
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.constraints.structure import Radial
 from cvflows.errors import ArgumentError
 from cvflows.maps.base import Context, Mapped, Vector
 from cvflows.maps.charts import Chart, Features, Frame, Scalar, room
@@ -71,7 +70,7 @@ class Surroundings(_Spherical):
     leak: ClassVar[float] = 0.002  # these sets are thin: at their edges the splines leak as much again
 
     def frame(self, x: Context) -> Frame:
-        return None
+        return ()
 
     def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
         dim = self.constraint.action_dim
@@ -107,12 +106,12 @@ class Shells(_Spherical):
             raise ArgumentError("constraint", "a Shell of dimension 2 or more", self.constraint)
 
     def _radii(self) -> tuple[float, float]:
-        structure = self.constraint.structure(jnp.zeros(self.constraint.context_dim))
-        assert isinstance(structure, Radial)
-        return structure.inner * (1 + KEEP), structure.outer * (1 - KEEP)
+        shell = shell_of(self.constraint)
+        assert shell is not None  # looked at when the chart was made
+        return shell[0] * (1 + KEEP), shell[1] * (1 - KEEP)
 
     def frame(self, x: Context) -> Frame:
-        return None
+        return ()
 
     def interval(self, x: Context, frame: Frame, y: Vector, index: Index) -> tuple[Scalar, Scalar]:
         dim = self.constraint.action_dim
@@ -143,10 +142,14 @@ class Shells(_Spherical):
         return jnp.stack([low, high])
 
 
+def shell_of(constraint: AbstractConstraint) -> tuple[float, float] | None:
+    """Inner and outer radius of a set that lies between two spheres about the origin."""
+    return constraint.shape(jnp.zeros(constraint.context_dim)).shell
+
+
 def is_shell(constraint: AbstractConstraint) -> bool:
     """Whether `Shells` can chart the set."""
-    structure = constraint.structure(jnp.zeros(constraint.context_dim))
-    return constraint.action_dim >= 2 and isinstance(structure, Radial)
+    return constraint.action_dim >= 2 and shell_of(constraint) is not None
 
 
 def find_radii(

@@ -1,17 +1,18 @@
 """SplineMap: a chart's intervals filled one after the other by conditional rational-quadratic splines.
 
-    y_i = low_i + (high_i - low_i)·(S_i(t_i) + 1)/2,   t = fold(u),   u = erf(â/√2),   a = chart(y)
+    y_i = low_i + (high_i - low_i)·(B_i(S_i(t_i)) + 1)/2,   t = fold(u),   u = erf(â/√2),   a = chart(y)
 
 S_i is a monotone spline (Durkan et al., Neural Spline Flows, 2019) whose knots come from a small network that sees the
-context, y_<i and what the chart tells about the set. Both directions cost d passes and need no masks. Where the set is
-its own mirror image the latent is folded: the spline sees |u_i|, and the sign is given back.
+context, y_<i and what the chart tells about the set; B_i is the chart's own `bend`, the identity for most. Both
+directions cost d passes and need no masks. Where the set is its own mirror image the latent is folded: the spline sees
+|u_i|, and the sign is given back.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,8 +27,9 @@ from jaxtyping import Array, Float
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
-from cvflows.maps.charts import Chart
-from cvflows.maps.networks import make_mlp
+from cvflows.maps.charts import Chart, Frame
+from cvflows.maps.conditioners import make_mlp
+from cvflows.maps.intervals import Index
 from cvflows.maps.symmetry import Symmetry
 
 Scalar = Float[Array, ""]
@@ -55,14 +57,16 @@ class _Entry(NamedTuple):
     place: Array
     fold: Array
     value: Array
-    net: Any
+    net: eqx.nn.MLP | None
 
 
 class SplineMap(ActionMap):
     """Splines over a chart.
 
     **Arguments:** `splines=False` leaves every spline the identity, with nothing to fit; `bins` per spline, none
-    narrower than `least`; `width` of the two hidden layers; `scale`: typical size of every context entry.
+    narrower than `least`; `width` of the two hidden layers; `scale`: typical size of every context entry; `mirrored`:
+    whether the latent is mirrored with the actions, where the sign of a context entry mirrors the set. Without it,
+    every action of a latent changes its sign with that entry.
     """
 
     constraint: AbstractConstraint = eqx.field(static=True)
@@ -73,6 +77,7 @@ class SplineMap(ActionMap):
     width: int = eqx.field(static=True)
     symmetry: Symmetry = eqx.field(static=True)
     scale: tuple[float, ...] = eqx.field(static=True)
+    mirrored: bool = eqx.field(static=True)
     nets: eqx.nn.MLP | None
 
     def __init__(
@@ -86,8 +91,10 @@ class SplineMap(ActionMap):
         bins: int = 8,
         least: float = 1e-3,
         width: int = 64,
+        mirrored: bool = False,
         seed: int = 0,
     ) -> None:
+        self.mirrored = mirrored
         self.constraint, self.chart, self.symmetry, self.scale = chart.constraint, chart, symmetry, tuple(scale)
         self.base, self.bins, self.least, self.width = as_base(base), bins, least, width
         self.nets = None
@@ -113,6 +120,7 @@ class SplineMap(ActionMap):
     def forward(self, latent: Vector, context: Context) -> Mapped:
         x, signs = self.symmetry.canonical(context)
         u, log_det = to_box(self.base, latent)
+        u = signs * u if self.mirrored else u
         frame = self.chart.frame(x)
 
         def step(y: Vector, entry: _Entry) -> tuple[Vector, Scalar]:
@@ -121,8 +129,9 @@ class SplineMap(ActionMap):
             inside, slope = folded, jnp.zeros(())
             if entry.net is not None:
                 inside, slope = self._spline(x, frame, y, entry, (low, high)).transform_and_log_det(folded)
+            inside, bend = self.chart.bend(x, y, entry.place, inside)
             value = _unfold(low + (high - low) * (inside + 1) / 2, entry.value, entry.fold)
-            return y.at[entry.place].set(value), slope + jnp.log((high - low) / 2) + stretch
+            return y.at[entry.place].set(value), slope + bend + jnp.log((high - low) / 2) + stretch
 
         y, log_dets = lax.scan(step, jnp.zeros_like(u), self._entries(u))
         action, chart_log_det = self.chart.to_action(x, frame, y)
@@ -136,35 +145,37 @@ class SplineMap(ActionMap):
         def step(chosen: Vector, entry: _Entry) -> tuple[Vector, tuple[Scalar, Scalar]]:
             low, high = self._interval(x, frame, chosen, entry)
             value = 2 * (_folded(entry.value, entry.fold) - low) / (high - low) - 1
+            value, bend = self.chart.unbend(x, chosen, entry.place, value)
             slope = jnp.zeros(())
             if entry.net is not None:  # flowjax leaves what is outside the interval where it is
                 value, slope = self._spline(x, frame, chosen, entry, (low, high)).inverse_and_log_det(value)
             u, stretch = _unfold_latent(value, entry.value, entry.fold)
-            return chosen.at[entry.place].set(entry.value), (u, slope - jnp.log((high - low) / 2) - stretch)
+            return chosen.at[entry.place].set(entry.value), (u, slope + bend - jnp.log((high - low) / 2) - stretch)
 
         _, (u, log_dets) = lax.scan(step, jnp.zeros_like(y), self._entries(y))
-        latent, base_log_det = from_box(self.base, u)
+        latent, base_log_det = from_box(self.base, signs * u if self.mirrored else u)
         return latent, log_det + jnp.sum(log_dets) + base_log_det
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         names = ("scale", "base", "bins", "least", "width")
-        return {**{name: getattr(self, name) for name in names}, "splines": self.nets is not None}
+        mirrored = {"mirrored": True} if self.mirrored else {}  # else left out, so that hashes of older maps stay
+        return {**{name: getattr(self, name) for name in names}, "splines": self.nets is not None, **mirrored}
 
     def _entries(self, values: Vector) -> _Entry:
         dim = len(values)
         return _Entry(jnp.arange(dim), jnp.asarray(self.chart.folds(self.symmetry.even)), values, self._arrays())
 
-    def _arrays(self) -> Any:
+    def _arrays(self) -> eqx.nn.MLP | None:
         return None if self.nets is None else eqx.filter(self.nets, eqx.is_array)
 
-    def _interval(self, x: Context, frame: Any, y: Vector, entry: _Entry) -> tuple[Scalar, Scalar]:
+    def _interval(self, x: Context, frame: Frame, y: Vector, entry: _Entry) -> tuple[Scalar, Scalar]:
         """The chart's interval, its mirror images left away."""
         low, high = self.chart.interval(x, frame, y, entry.place)
         low = jnp.where(entry.fold > 1, jnp.maximum(low, 0), low)
         return low, jnp.where(entry.fold > 2, jnp.minimum(high, math.pi / 2), high)
 
     def _spline(
-        self, x: Context, frame: Any, y: Vector, entry: _Entry, interval: tuple[Scalar, Scalar]
+        self, x: Context, frame: Frame, y: Vector, entry: _Entry, interval: tuple[Scalar, Scalar]
     ) -> AbstractBijection:
         net = eqx.combine(entry.net, eqx.filter(self.nets, eqx.is_array, inverse=True))
         return make_spline(net(self._features(x, frame, y, entry.place, interval)), self.bins, self.least)
@@ -177,7 +188,7 @@ class SplineMap(ActionMap):
         return int(jax.eval_shape(features, *zeros).shape[0])
 
     def _features(
-        self, x: Context, frame: Any, y: Vector, index: Any, interval: tuple[Scalar, Scalar]
+        self, x: Context, frame: Frame, y: Vector, index: Index, interval: tuple[Scalar, Scalar]
     ) -> Float[Array, _]:
         past = jnp.where(np.asarray(self.chart.folds(self.symmetry.even)) > 1, jnp.abs(y), y)
         told = self.chart.features(x, frame, y, index)

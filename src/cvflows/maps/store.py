@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -18,7 +16,6 @@ from safetensors.numpy import save as save_arrays
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, fingerprint, is_same, rebuild
-from cvflows.constraints.union import Union
 from cvflows.errors import ArgumentError, StoreError, shown
 from cvflows.files import (
     Format,
@@ -31,26 +28,37 @@ from cvflows.files import (
     write_record,
 )
 from cvflows.maps.base import ActionMap
-from cvflows.maps.charts import Chart, Extents, Gauge, Slices
-from cvflows.maps.coupling import RealNVP, SplineCoupling
-from cvflows.maps.orb import Orb
-from cvflows.maps.spherical import Shells, Surroundings
-from cvflows.maps.splines import SplineMap
-from cvflows.maps.symmetry import Symmetry
-from cvflows.maps.union import UnionMap
+from cvflows.maps.kinds import describe_map, rebuild_map
+from cvflows.maps.registry import MapRecord
 
 FORMAT = Format("cvflows map", 2)
 HEADER = 1 << 20
 """Bytes that a file of arrays may have beside them."""
 MOST = 1 << 14
 """The largest whole number among the settings of a map."""
-MAPS: dict[str, Callable[..., ActionMap]] = {
-    cls.__name__: cls for cls in (SplineMap, SplineCoupling, RealNVP, Orb, UnionMap)
-}
-CHARTS: dict[str, Callable[..., Chart]] = {cls.__name__: cls for cls in (Extents, Slices, Gauge, Shells, Surroundings)}
+Tree = TypeVar("Tree")
 
 
-def save_map(map_: ActionMap, folder: str | Path, **about: Any) -> Path:
+class CheckRecord(TypedDict):
+    """What a check during the fit saw."""
+
+    step: int
+    loss: float
+    accuracy: float
+    recall: float
+
+
+class StoredMap(MapRecord, total=False):
+    """`map.json`: the map's shape and constraint, the hash of its arrays, and what is known about it."""
+
+    constraint: dict[str, object] | None
+    fingerprint: list[float]
+    arrays_sha256: str
+    about: dict[str, object]
+    checks: list[CheckRecord]
+
+
+def save_map(map_: ActionMap, folder: str | Path, **about: object) -> Path:
     """Write a map into `folder`; `about` is kept as it is in `map.json`. Returns the folder."""
     folder = as_path("folder", folder)
     arrays = save_arrays(named_arrays(map_))
@@ -67,25 +75,13 @@ def map_digest(map_: ActionMap) -> str:
     return hashlib.sha256(serialise(_description(map_, save_arrays(named_arrays(map_))))).hexdigest()
 
 
-def _description(map_: ActionMap, arrays: bytes) -> dict[str, Any]:
+def _description(map_: ActionMap, arrays: bytes) -> dict[str, object]:
     return {
-        **_shape(map_),
+        **describe_map(map_),
         "constraint": describe(map_.constraint),
         "fingerprint": fingerprint(map_.constraint),
         "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
     }
-
-
-def _shape(map_: ActionMap) -> dict[str, Any]:
-    """What makes a map of the same shape again."""
-    shape: dict[str, Any] = {"map": type(map_).__name__, "settings": map_.settings()}
-    match map_:
-        case SplineMap(chart=chart, symmetry=symmetry) | SplineCoupling(chart=chart, symmetry=symmetry):
-            options = {name: value for name, value in vars(chart).items() if name != "constraint"}
-            shape |= {"chart": {"kind": type(chart).__name__, **options}, "symmetry": asdict(symmetry)}
-        case UnionMap(parts=parts):
-            shape["parts"] = [_shape(part) for part in parts]
-    return shape
 
 
 def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -> ActionMap:
@@ -94,8 +90,8 @@ def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -
     record = read_map_record(folder)
     constraint = _constraint(folder, record, constraint)
     try:
-        _check_sizes(record["settings"])
-        skeleton = _skeleton(record, constraint)
+        _check_sizes([record["settings"], *record.get("parts", [])])
+        skeleton = rebuild_map(record, constraint)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(folder / "map.json", f"does not describe a map ({error})") from None
     path = folder / "map.safetensors"
@@ -109,12 +105,12 @@ def load_map(folder: str | Path, constraint: AbstractConstraint | None = None) -
     return filled(skeleton, arrays, path)
 
 
-def read_map_record(folder: Path) -> dict[str, Any]:
+def read_map_record(folder: Path) -> StoredMap:
     """The contents of `map.json`, checked for format, version and damage."""
-    return read_record(folder / "map.json", FORMAT)
+    return cast(StoredMap, read_record(folder / "map.json", FORMAT))
 
 
-def _check_sizes(settings: Any) -> None:
+def _check_sizes(settings: dict[str, object] | list[object]) -> None:
     """Refuse settings that would take gigabytes, before any memory is taken."""
     for value in settings.values() if isinstance(settings, dict) else settings:
         if isinstance(value, (dict, list)):
@@ -123,7 +119,7 @@ def _check_sizes(settings: Any) -> None:
             raise ValueError(f"{shown(value)} is more than {MOST}")
 
 
-def _constraint(folder: Path, record: dict[str, Any], given: AbstractConstraint | None) -> AbstractConstraint:
+def _constraint(folder: Path, record: StoredMap, given: AbstractConstraint | None) -> AbstractConstraint:
     saved = record.get("constraint")
     if given is None:
         if saved is None:
@@ -139,28 +135,13 @@ def _constraint(folder: Path, record: dict[str, Any], given: AbstractConstraint 
     return constraint
 
 
-def _skeleton(record: dict[str, Any], constraint: AbstractConstraint) -> ActionMap:
-    """The map with arrays of the right shapes."""
-    make = MAPS[record["map"]]
-    settings = record["settings"]
-    if isinstance(constraint, Union) and "parts" in record:
-        pairs = zip(record["parts"], constraint.parts, strict=True)
-        return make(constraint, [_skeleton(shape, part) for shape, part in pairs], **settings)
-    if "chart" not in record:
-        return make(constraint, **settings)
-    options = dict(record["chart"])
-    chart = CHARTS[options.pop("kind")](constraint, **options)
-    symmetry = Symmetry(**{name: tuple(value) for name, value in record["symmetry"].items()})
-    return make(chart, symmetry, **settings)
-
-
-def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+def named_arrays(tree: object) -> dict[str, np.ndarray]:
     """The arrays of a pytree by their paths."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def filled(skeleton: Any, arrays: dict[str, np.ndarray], path: Path) -> Any:
+def filled(skeleton: Tree, arrays: dict[str, np.ndarray], path: Path) -> Tree:
     """A pytree like `skeleton` with the arrays that `named_arrays` gave, read from `path`."""
     wanted = named_arrays(skeleton)
     if {name: array.shape for name, array in wanted.items()} != {name: array.shape for name, array in arrays.items()}:

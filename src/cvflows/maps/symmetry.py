@@ -29,7 +29,7 @@ class Symmetry:
     partner: tuple[int, ...]
     blind: tuple[bool, ...]
 
-    def canonical(self, x: Context) -> tuple[Context, Float[Array, dim]]:
+    def canonical(self, x: Context) -> tuple[Context, Float[Array, "dim"]]:
         """The context with irrelevant signs dropped, and the signs ±1 to give its actions back."""
         partner = np.asarray(self.partner)
         paired = partner >= 0

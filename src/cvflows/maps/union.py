@@ -10,8 +10,8 @@ w_k is fixed but for parts that are empty at x, which get nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -20,15 +20,26 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from cvflows.constraints.base import TOLERANCE
-from cvflows.constraints.columns import ColumnSet
-from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.base import TOLERANCE, AbstractConstraint
+from cvflows.constraints.columns import ColumnSet, own_context
+from cvflows.constraints.contexts import ContextDistribution, Uniform
 from cvflows.constraints.outcome import Outcome
 from cvflows.constraints.project import is_iterative, project_columns
 from cvflows.constraints.sample import direct_samples
-from cvflows.constraints.union import Union, own_context
+from cvflows.constraints.union import Union
+from cvflows.errors import UnsuitableSetError
 from cvflows.maps.base import ActionMap, Base, Context, Mapped, Vector, as_base, from_box, to_box
 from cvflows.maps.inside import is_centre_inside
+from cvflows.maps.registry import (
+    Maker,
+    MapKind,
+    MapRecord,
+    Options,
+    describe_map,
+    make_map,
+    plain_record,
+    rebuild_map,
+)
 
 CONTEXTS = 64
 SMALLEST = 0.02
@@ -36,6 +47,7 @@ SMALLEST = 0.02
 OVERLAP = 1e-4
 """How deep inside a second part an action must lie for the two to count as overlapping."""
 EDGE = 1 - 2.0**-23
+NO_CONTEXT = Uniform(0, -1, 1)
 Shares = Float[Array, "parts"]
 
 
@@ -69,7 +81,7 @@ class UnionMap(ActionMap):
     def certified(self) -> bool:
         return all(part.certified for part in self.parts)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {"base": self.base, "weights": self.weights, "homes": self.homes}
 
     def forward(self, latent: Vector, context: Context) -> Mapped:
@@ -109,7 +121,13 @@ class UnionMap(ActionMap):
         return latent, part_log_det + own_log_det + jnp.log(share) + log_det
 
     def _chosen(
-        self, through: Any, chosen: Array, shares: Shares, context: Context, elsewhere: Any, value: Vector
+        self,
+        through: Callable[[int, Context, Vector], Mapped],
+        chosen: Array,
+        shares: Shares,
+        context: Context,
+        elsewhere: Callable[[int, Context], Vector],
+        value: Vector,
     ) -> Mapped:
         """What the chosen part's map makes of `value`; the others get harmless inputs, so that no NaN leaks back."""
         results = []
@@ -178,3 +196,44 @@ def volumes_and_overlap(
         shares = np.ones(len(shares))
     shares = np.maximum(shares / shares.sum(), SMALLEST)
     return tuple((shares / shares.sum()).tolist()), overlap
+
+
+def _why_not(constraint: AbstractConstraint, options: Options, contexts: ContextDistribution | None) -> str | None:
+    return None if isinstance(constraint, Union) else "a Union"
+
+
+def _make(
+    constraint: Union,
+    contexts: ContextDistribution,
+    *,
+    seed: int = 0,
+    base: str = "normal",
+    **options: object,
+) -> UnionMap:
+    weights, overlap = volumes_and_overlap(constraint, contexts)
+    if overlap is not None:
+        expected = f"a Union of disjoint parts for a `union` map, which must be invertible; parts {overlap} overlap"
+        raise UnsuitableSetError(expected, constraint)
+    parts = [
+        make_map("auto", part, contexts if part.context_dim else NO_CONTEXT, seed=seed, base=base, **options)
+        for part in constraint.parts
+    ]
+    return UnionMap(constraint, parts, weights=weights, homes=find_homes(constraint, contexts), base=base)
+
+
+def _describe(map_: ActionMap) -> MapRecord:
+    return {**plain_record(map_), "parts": [describe_map(part) for part in cast(UnionMap, map_).parts]}
+
+
+def _rebuild(make: Maker, constraint: AbstractConstraint, record: MapRecord) -> ActionMap:
+    pairs = zip(record["parts"], cast(Union, constraint).parts, strict=True)
+    return make(constraint, [rebuild_map(shape, part) for shape, part in pairs], **record["settings"])
+
+
+UNION = MapKind(
+    *("union", UnionMap, "the latent's first coordinate chooses a part, whose own map does the rest", _make, _why_not),
+    rank=10,
+    passes_options=True,
+    describe=_describe,
+    rebuild=_rebuild,
+)

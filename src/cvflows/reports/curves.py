@@ -1,15 +1,14 @@
-"""Pictures of a run: returns and violations as training went on."""
+"""Pictures of a run: returns and violations over training."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from cvflows.runs.store import RunFolder
+from cvflows.runs.folder import RunFolder
 from cvflows.runs.tally import Episode
 
 BLUE, RED, GREY = "#1f4e79", "#c8553d", "#8a8f98"
@@ -35,8 +34,8 @@ def draw_run(folder: RunFolder) -> Path:
     returns.legend(frameon=False, fontsize=8)
     if episodes:
         steps = np.array([episode.step for episode in episodes])
-        taken = np.maximum(np.cumsum([episode.length for episode in episodes]), 1)
-        share = 100 * np.cumsum([episode.violations for episode in episodes]) / taken
+        steps_so_far = np.maximum(np.cumsum([episode.length for episode in episodes]), 1)
+        share = 100 * np.cumsum([episode.violations for episode in episodes]) / steps_so_far
         violations.plot(steps, share, color=BLUE, label="actions projected, so far")
         left = 100 * np.cumsum([episode.left for episode in episodes]) / np.arange(1, len(episodes) + 1)
         violations.plot(steps, left, color=RED, label="episodes that left the safe states, so far")
@@ -50,7 +49,7 @@ def draw_run(folder: RunFolder) -> Path:
     return path
 
 
-def _smooth(values: np.ndarray, share: float = 0.05) -> np.ndarray[Any, Any]:
+def _smooth(values: np.ndarray, share: float = 0.05) -> np.ndarray:
     """A running mean over a twentieth of the episodes."""
     width = max(1, round(share * len(values)))
     padded = np.concatenate([np.full(width - 1, values[:width].mean()), values])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -19,8 +20,18 @@ REACH = 1.35
 """Half-width of a picture: the action box is [-1,1]."""
 
 
-def draw_task(task: Task, path: Path, *, seed: int = 0) -> dict[str, Any]:
-    """Write a PNG of the environment and of slices of the task's set with projected points; say what was drawn."""
+class Drawing(TypedDict):
+    """What was drawn, and what was missing to draw the environment."""
+
+    task: str
+    picture: str
+    panels: int
+    projected: int
+    missing: NotRequired[str]
+
+
+def draw_task(task: Task, path: Path, *, seed: int = 0) -> Drawing:
+    """Write a PNG of the environment and of slices of the task's set with projected points."""
     constraint = task.constraint
     contexts = chosen_contexts(task, seed, 3)
     frame, missing = _environment(task, seed)
@@ -46,8 +57,10 @@ def draw_task(task: Task, path: Path, *, seed: int = 0) -> dict[str, Any]:
     figure.suptitle(f"{task.name}:  {task.formula}{rest}", fontsize=11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    drawn = {"task": task.name, "picture": str(path), "panels": panels, "projected": projected}
-    return {**drawn, **({"missing": missing} if missing else {})}
+    drawn: Drawing = {"task": task.name, "picture": str(path), "panels": panels, "projected": projected}
+    if missing:
+        drawn["missing"] = missing
+    return drawn
 
 
 def _environment(task: Task, seed: int) -> tuple[np.ndarray | None, str]:
@@ -63,7 +76,7 @@ def _environment(task: Task, seed: int) -> tuple[np.ndarray | None, str]:
 
 
 def _draw_slice(
-    axes: Any,
+    axes: Axes,
     constraint: AbstractConstraint,
     context: np.ndarray,
     rng: np.random.Generator,
@@ -97,8 +110,8 @@ def _draw_slice(
     for tail, head in zip(start, end, strict=True):
         arrow = {"arrowstyle": "-|>", "color": ARROW, "lw": 0.7, "shrinkA": 2, "shrinkB": 2, "mutation_scale": 7}
         axes.annotate("", xy=head, xytext=tail, arrowprops=arrow)
-    axes.scatter(*start.T, s=13, color=START, zorder=3, label="forbidden action")
-    axes.scatter(*end.T, s=13, color=END, zorder=3, label="nearest allowed action")
+    axes.scatter(start[:, 0], start[:, 1], s=13, color=START, zorder=3, label="forbidden action")
+    axes.scatter(end[:, 0], end[:, 1], s=13, color=END, zorder=3, label="nearest allowed action")
     axes.set(xlim=(across[0], across[-1]), ylim=(-REACH, REACH), xlabel=shown.labels[0], ylabel=shown.labels[1])
     axes.set_aspect("equal" if dim > 1 else "auto")
     return len(actions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,19 @@ LONGEST = 400
 """Frames of a film; longer episodes are cut."""
 
 
-def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> dict[str, Any]:
+class Film(NamedTuple):
+    """A file and its number of frames, or what is missing to draw them."""
+
+    video: str | None = None
+    frames: int = 0
+    missing: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        return {"missing": self.missing} if self.video is None else {"video": self.video, "frames": self.frames}
+
+
+def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> Film:
     """Play one episode without exploring and write its pictures as .gif; or say what is missing."""
     if path.suffix.casefold() != ".gif":
         raise ArgumentError("video", "a file name ending in .gif", path)
@@ -30,7 +42,7 @@ def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> dict[str, Any]:
         frame, missing = picture(env)
         if frame is None:
             env.close()
-            return {"missing": missing}
+            return Film(missing=missing)
         frames.append(frame)
         seen = observed(env, observation, task.observation_dim)[None]
         chosen = trainer.guard(seen, trainer.decide(seen.astype(np.float32)))
@@ -40,7 +52,7 @@ def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> dict[str, Any]:
     speed = env.metadata.get("render_fps", 30)
     env.close()
     write_gif(frames, path, speed)
-    return {"video": str(path), "frames": len(frames)}
+    return Film(str(path), len(frames))
 
 
 def write_gif(frames: list[np.ndarray], path: Path, speed: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 from cvflows.errors import what
 from cvflows.maps.fit import Check
@@ -19,9 +19,21 @@ from cvflows.runs.grid import SHARED, map_folder
 from cvflows.tasks.catalogue import task as find_task
 
 
+class MapFigures(TypedDict):
+    """The map of a task, and a picture of its density."""
+
+    task: str
+    map: str
+    accuracy: float
+    recall: float
+    kl: float
+    calm: NotRequired[float | None]
+    picture: str
+
+
 def map_pictures(
     tables: Tables, folder: Path, tick: Callable[[int], None] | None = None
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[MapFigures], list[str]]:
     """For every task, the map of its first method that has one; and notes on those that cannot be shown."""
     found, notes = [], []
     for count, task in enumerate(tables.tasks):
@@ -39,14 +51,14 @@ def map_pictures(
 def _folder(record: Record) -> Path | None:
     """The shared map of a suite, which knows its figures, or the run's own."""
     chosen = method_of(record.config)
-    if chosen.decoder != "map":
+    if not chosen.needs_map:
         return None
     own, above = record.folder / "map", record.folder.resolve().parents
     shared = [map_folder(above[2] / SHARED / record.config.task, chosen)] if len(above) > 2 else []
     return next((place for place in (*shared, own) if (place / "map.json").exists()), None)
 
 
-def _shown(record: Record, picture: Path) -> dict[str, Any]:
+def _shown(record: Record, picture: Path) -> MapFigures:
     place = _folder(record)
     assert place is not None
     task, stored = find_task(record.config.task), read_map_record(place)
@@ -57,4 +69,4 @@ def _shown(record: Record, picture: Path) -> dict[str, Any]:
     checks = [Check(**check) for check in stored.get("checks", [])]
     picture.parent.mkdir(parents=True, exist_ok=True)
     draw_map(map_, task, checks, picture)
-    return {**about, "task": task.name, "picture": str(picture)}
+    return cast(MapFigures, {**about, "task": task.name, "picture": str(picture)})

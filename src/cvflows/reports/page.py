@@ -11,11 +11,11 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from cvflows.errors import ArgumentError
+from cvflows.reports.gallery import MapFigures
 from cvflows.reports.records import metric_of
-from cvflows.reports.tables import Tables
+from cvflows.reports.tables import TableCell, Tables
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7a5195", "#8c564b", "#4d8c57", "#a05195")
 """First those of Okabe and Ito, which most people can tell apart, on light and on dark."""
@@ -33,7 +33,7 @@ SECTIONS = {
 }
 
 
-def write_page(tables: Tables, path: Path, *, title: str = "Training report", maps: list[dict[str, Any]]) -> Path:
+def write_page(tables: Tables, path: Path, *, title: str = "Training report", maps: list[MapFigures]) -> Path:
     """Write the page; `maps` are pictures and figures of maps by task."""
     bodies = {name: body for name, body in _bodies(tables, maps).items() if body}
     sections = "\n".join(
@@ -65,13 +65,13 @@ def write_page(tables: Tables, path: Path, *, title: str = "Training report", ma
 
 
 def colour_of(tables: Tables, method: str) -> str:
-    """Of a method's curves, the same in every figure."""
+    """The colour of a method, the same in every figure."""
     return COLOURS[tables.methods.index(method) % len(COLOURS)]
 
 
 @cache
 def _library() -> str:
-    """plotly.js, packed to a third."""
+    """plotly.js, compressed to a third."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -82,21 +82,21 @@ def _library() -> str:
 def _lead(tables: Tables) -> str:
     steps = sum(record.step for record in tables.records)
     counts = f"{len(tables.records)} runs, {len(tables.tasks)} tasks, {len(tables.methods)} methods, {steps:,} steps"
-    return f"{counts}. Violations are those of the actions asked for. {tables.executed_words()}"
+    return f"{counts}. Violations are those of the actions asked for. {tables.executed_sentence()}"
 
 
-def _bodies(tables: Tables, maps: list[dict[str, Any]]) -> dict[str, str]:
+def _bodies(tables: Tables, maps: list[MapFigures]) -> dict[str, str]:
     aggregates = tables.aggregates()
     across = ""
     if aggregates:
         across = (
             "<p>Interquartile mean of final returns over tasks and seeds, scaled on every task so that the lowest mean "
-            "of any method is 0 and the highest is 1; bars are 95 % stratified bootstrap intervals. Beside it, how "
+            "of any method is 0 and the highest is 1; bars are 95 % stratified bootstrap intervals. Next to it, how "
             f"likely a run of {escape(tables.methods[0])} is better than one of another method.</p>"
             '<div class="grid"><figure><h3>Normalised return</h3><div class="plot tall" id="iqm"></div></figure>'
             '<figure><h3>Probability of improvement</h3><div class="plot tall" id="beaten"></div></figure></div>'
         )
-    beside = (
+    small_print = (
         "In small print: spread over seeds, seeds × steps; what the paper reports at its own budget, the difference."
     )
     return {
@@ -104,10 +104,10 @@ def _bodies(tables: Tables, maps: list[dict[str, Any]]) -> dict[str, str]:
         "aggregate": across,
         "learning": "<p>Evaluations without exploring: interquartile mean over seeds, 95 % bootstrap band.</p>"
         + _plots(tables, "return"),
-        "returns": f"<p>Of the last evaluation. {beside}</p>" + _table(tables, "return", "return", 2),
+        "returns": f"<p>Of the last evaluation. {small_print}</p>" + _table(tables, "return", "return", 2),
         "curves": "<p>Share of the actions asked for so far that were forbidden, and so were projected.</p>"
         + _plots(tables, "violations"),
-        "violations": _violations(tables, beside),
+        "violations": _violations(tables, small_print),
         "magnitude": "<p>Mean over the steps of training: the sum of a constraint's positive rows.</p>"
         + _table(tables, "magnitude", "mean violation", 4),
         "speed": "<p>Environment steps per second, with everything: updates, checks, evaluations.</p>"
@@ -117,11 +117,11 @@ def _bodies(tables: Tables, maps: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def _violations(tables: Tables, beside: str) -> str:
-    """Both tables count as the paper does; what that leaves out for limits on states has a third."""
+def _violations(tables: Tables, small_print: str) -> str:
+    """Two tables with the paper's counts; a third, for limits on states, with forbidden actions."""
     limited = [task for task in tables.tasks if metric_of(task) == "episodes"]
     text = "Percent of actions during training; for tasks that limit states, of episodes that left them."
-    body = f"<p>{text if limited else 'Percent of actions during training.'} {beside}</p>"
+    body = f"<p>{text if limited else 'Percent of actions during training.'} {small_print}</p>"
     body += _table(tables, "training", "violations in training", 3)
     body += "<p>Of the final policy.</p>" + _table(tables, "final", "violations of the final policy", 3)
     if limited:
@@ -132,9 +132,9 @@ def _violations(tables: Tables, beside: str) -> str:
 
 def _notes(tables: Tables) -> str:
     budgets = sorted({record.config.steps for record in tables.records})
-    words = f"{budgets[0]:,}" if len(budgets) == 1 else f"{budgets[0]:,} to {budgets[-1]:,}"
+    budget = f"{budgets[0]:,}" if len(budgets) == 1 else f"{budgets[0]:,} to {budgets[-1]:,}"
     seeds = len({record.config.seed for record in tables.records})
-    text = f"<p>Budgets of {words} steps, up to {seeds} seeds. The paper trains for up to a million, with ten.</p>"
+    text = f"<p>Budgets of {budget} steps, up to {seeds} seeds. The paper trains for up to a million, with ten.</p>"
     if not tables.notes:
         return text
     items = "".join(f"<li>{escape(note)}</li>" for note in tables.notes)
@@ -167,7 +167,7 @@ def _table(tables: Tables, name: str, caption: str, digits: int, tasks: list[str
     )
 
 
-def _cell(cell: dict[str, Any] | None, digits: int) -> str:
+def _cell(cell: TableCell | None, digits: int) -> str:
     if cell is None:
         return ""
     spread = "" if cell["spread"] is None else f"± {cell['spread']:,.{digits}f}, "
@@ -177,18 +177,19 @@ def _cell(cell: dict[str, Any] | None, digits: int) -> str:
     return f"{cell['mean']:,.{digits}f}{small}"
 
 
-def _maps(maps: list[dict[str, Any]]) -> str:
+def _maps(maps: list[MapFigures]) -> str:
     if not maps:
         return ""
     figures = ""
     for found in maps:
-        words = f"accuracy {found['accuracy']:.3%}, recall {found['recall']:.2%}, KL to uniform {found['kl']:.3f} nats"
+        note = f"accuracy {found['accuracy']:.3%}, recall {found['recall']:.2%}, KL to uniform {found['kl']:.3f} nats"
+        note += "" if found.get("calm") is None else f", calm {found['calm']:.3f}"
         image = ""
         if found.get("picture"):
             code = base64.b64encode(Path(found["picture"]).read_bytes()).decode()
             image = f'<img alt="Density of the map of {escape(found["task"])}" src="data:image/png;base64,{code}">'
         head = f"{escape(found['task'])}: {escape(found['map'])}"
-        figures += f'<figure><h3>{head}</h3>{image}<p class="note">{words}</p></figure>'
+        figures += f'<figure><h3>{head}</h3>{image}<p class="note">{note}</p></figure>'
     return f'<div class="grid">{figures}</div>'
 
 

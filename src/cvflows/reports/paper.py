@@ -1,4 +1,4 @@
-"""What the paper reports, to be put beside one's own figures."""
+"""The paper's figures, for comparison."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import csv
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+from cvflows.figures import PaperFigures
 
 
 class Reported(NamedTuple):
@@ -31,3 +33,12 @@ def reported(table: str) -> dict[tuple[str, str], Reported]:
         (row["task"], row["method"]): Reported(float(row[mean]), float(row[spread]))
         for row in csv.DictReader(text.splitlines())
     }
+
+
+def best_reported(task: str) -> PaperFigures | None:
+    """The highest return that the paper reports on a task, None where it reports none."""
+    known = [(found.mean, method, found.spread) for (name, method), found in reported("return").items() if name == task]
+    if not known:
+        return None
+    mean, method, spread = max(known)
+    return {"method": method, "mean": mean, "spread": spread}

@@ -1,16 +1,16 @@
-"""The same figures for papers: PNG and PDF."""
+"""The figures of a report as PNG and PDF."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from cvflows.reports.page import colour_of
-from cvflows.reports.tables import Tables
+from cvflows.reports.tables import Aggregate, Interval, Tables
 
 COLUMNS = 4
 FORMATS = ("png", "pdf")
@@ -65,21 +65,23 @@ def _aggregates(tables: Tables) -> Figure:
     rows = tables.aggregates()
     figure, panels = _panels(1, 2, (4.2, 0.9 + 0.32 * len(rows)))
     first = tables.methods[0]
-    for panel, field, label in zip(
-        panels, ("iqm", "beaten"), ("IQM of normalised returns", f"P({first} is better)"), strict=True
-    ):
-        some = [row for row in rows if field in row]
-        for place, row in enumerate(some):
-            estimate, colour = row[field], colour_of(tables, row["method"])
+    parts: tuple[tuple[Callable[[Aggregate], Interval | None], str], ...] = (
+        (lambda row: row["iqm"], "IQM of normalised returns"),
+        (lambda row: row.get("beaten"), f"P({first} is better)"),
+    )
+    for panel, (choose, label) in zip(panels, parts, strict=True):
+        some = [(row["method"], estimate) for row in rows if (estimate := choose(row)) is not None]
+        for place, (method, estimate) in enumerate(some):
+            colour = colour_of(tables, method)
             panel.plot([estimate["low"], estimate["high"]], [place, place], color=colour, lw=5, alpha=0.4)
             panel.plot(estimate["value"], place, "o", color=colour)
-        panel.set_yticks(range(len(some)), [row["method"] for row in some], fontsize=8)
+        panel.set_yticks(range(len(some)), [method for method, _ in some], fontsize=8)
         panel.invert_yaxis()
         panel.set_xlabel(label, fontsize=9)
     return figure
 
 
-def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Sequence[Any]]:
+def _panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(size[0] * columns, size[1] * rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()

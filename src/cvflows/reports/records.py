@@ -1,21 +1,23 @@
-"""Run folders as records: what a report shows, and a note for everything it cannot."""
+"""Run folders as records for a report, and notes on what it cannot show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from cvflows.errors import ArgumentError, UnknownNameError, what
+from cvflows.figures import RunFigures
 from cvflows.runs.config import RunConfig
+from cvflows.runs.folder import RunFolder
 from cvflows.runs.progress import find_runs
-from cvflows.runs.store import RunFolder
 from cvflows.tasks.catalogue import task as find_task
 
 Columns = dict[str, np.ndarray]
+Part = Literal["training", "final"]
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,18 @@ class Record:
     config: RunConfig
     evaluations: Columns
     episodes: Columns
-    final: dict[str, Any] | None
+    final: RunFigures | None
     seconds: float
-    about: dict[str, Any]
+    about: Mapping[str, object]
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What there should be one run of."""
+        """Task, method and seed: there should be one run of each."""
         return self.config.task, self.config.method, self.config.seed
 
     @property
     def step(self) -> int:
-        """How far it came."""
+        """Steps so far."""
         if self.final is not None:
             return int(self.final["steps"])
         return int(max([0, *self.episodes.get("step", [])[-1:], *self.evaluations.get("step", [])[-1:]]))
@@ -55,11 +57,11 @@ class Record:
         returns = self.evaluations.get("return")
         return float(returns[-1]) if returns is not None and len(returns) else float("nan")
 
-    def violations(self, part: str) -> float:
+    def violations(self, part: Part) -> float:
         """Percent of actions, or of episodes, in `training` or the `final` evaluation."""
         name = "left_percent" if self.metric == "episodes" else "cv_percent"
         if self.final is not None:
-            return float(self.final[part][name])
+            return float((self.final["final"] if part == "final" else self.final["training"])[name])
         if part == "final" or not self.episodes:
             return float("nan")
         return 100 * float(self.episodes["left"].mean()) if self.metric == "episodes" else self.forbidden
@@ -96,7 +98,7 @@ class Record:
 
 @dataclass
 class Loaded:
-    """Records that can be shown, and notes on what was left out or looks odd."""
+    """Records that can be shown, and notes on what was dropped or looks wrong."""
 
     records: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -125,32 +127,32 @@ def load_runs(paths: Iterable[str | Path], tick: Callable[[int], None] | None = 
         try:
             record = _read(folder)
         except Exception as error:  # one bad run does not end a report
-            loaded.notes.append(f"left out: {folder} ({what(error)})")
+            loaded.notes.append(f"dropped: {folder} ({what(error)})")
             continue
         if not record.evaluations and not record.episodes:
-            loaded.notes.append(f"left out: {folder} (nothing was measured yet)")
+            loaded.notes.append(f"dropped: {folder} (nothing was measured yet)")
             continue
         other = kept.setdefault(record.key, record)
         if other is not record:
             first, second = sorted((other, record), key=lambda one: (one.final is not None, one.step))
             kept[record.key] = second
-            loaded.notes.append(f"left out: {first.folder} (the same task, method and seed as {second.folder})")
+            loaded.notes.append(f"dropped: {first.folder} (the same task, method and seed as {second.folder})")
         if tick is not None:
             tick(count + 1)
     if not kept:
         raise ArgumentError("runs", "at least one run that can be read", "; ".join(loaded.notes))
     loaded.records = sorted(kept.values(), key=lambda record: record.key[2])
-    loaded.notes += _oddities(loaded.records)
+    loaded.notes += _warnings(loaded.records)
     return loaded
 
 
-def _oddities(records: list[Record]) -> list[str]:
+def _warnings(records: list[Record]) -> list[str]:
     notes = []
     unfinished = [record for record in records if record.final is None]
     if unfinished:
         names = ", ".join(" ".join(map(str, record.key)) for record in unfinished[:5])
         more = f" and {len(unfinished) - 5} more" if len(unfinished) > 5 else ""
-        notes.append(f"not complete: {names}{more}; shown as far as they came")
+        notes.append(f"not complete: {names}{more}; shown up to their last step")
     versions = sorted({str(record.about.get("cvflows", "unknown")) for record in records})
     if len(versions) > 1:
         notes.append(f"runs of several versions of cvflows: {', '.join(versions)}")
@@ -159,8 +161,8 @@ def _oddities(records: list[Record]) -> list[str]:
         budgets.setdefault(record.key[:2], set()).add(record.config.steps)
     for (task, method), steps in budgets.items():
         if len(steps) > 1:
-            words = " and ".join(f"{count:,}" for count in sorted(steps))
-            notes.append(f"{method} on {task} mixes budgets of {words} steps")
+            budget = " and ".join(f"{count:,}" for count in sorted(steps))
+            notes.append(f"{method} on {task} mixes budgets of {budget} steps")
     return notes
 
 
@@ -172,8 +174,9 @@ def _read(folder: Path) -> Record:
     )
     seconds = float(timing["seconds"].sum()) if timing else 0.0
     record = Record(folder, config, evaluations, episodes, final, seconds, about)
-    for part in ("training", "final"):
-        record.violations(part)  # a table or a figure that is missing is found here, not in the middle of a report
+    parts: tuple[Part, ...] = ("training", "final")
+    for part in parts:
+        record.violations(part)  # a missing table or figure is found here, not in the middle of a report
     return record
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ class Plane(NamedTuple):
 
 
 def plane(context: np.ndarray, dim: int, reach: float, count: int, spread: tuple[float, float]) -> Plane:
-    """The first two actions, the others 0; of a single action, how it depends on the first entry of the context."""
+    """A grid over the first two actions, the others 0; with one action, over it and the first entry of the context."""
     a = np.zeros((count * count, dim), np.float32)
     x = np.broadcast_to(context, (count * count, len(context))).astype(np.float32)
     up = np.linspace(-reach, reach, count)
@@ -38,7 +38,7 @@ def plane(context: np.ndarray, dim: int, reach: float, count: int, spread: tuple
 
 
 def spread_of(task: Task) -> tuple[float, float]:
-    """Where the first entry of the context lies, for pictures of a single action."""
+    """Least and largest value of the first entry of the context, for pictures of a single action."""
     if not task.contexts.size:
         return -1.0, 1.0
     first = np.asarray(task.contexts.sample(jax.random.key(0), 2048))[:, 0]
@@ -57,7 +57,7 @@ def chosen_contexts(task: Task, seed: int, count: int) -> np.ndarray:
     return x[[int(np.abs(share - aim).argmin()) for aim in aims]]
 
 
-def title_of(context: Any, dim: int) -> str:
-    """A context as a title; of a single action, its first entry is an axis of the picture."""
+def title_of(context: np.ndarray | jax.Array, dim: int) -> str:
+    """A context as a title; with one action, its first entry is an axis of the picture."""
     values = [f"{value:.2g}" for value in np.asarray(context)]
     return "x = (" + ", ".join(values if dim > 1 else ["·", *values[1:]]) + ")"

@@ -28,14 +28,14 @@ def iqm(values: np.ndarray, axis: int = 0) -> np.ndarray:
     ordered = np.sort(np.asarray(values, float), axis=axis)
     count = ordered.shape[axis]
     cut = count // 4
-    return np.mean(np.take(ordered, range(cut, count - cut), axis=axis), axis=axis)
+    return np.asarray(np.mean(np.take(ordered, range(cut, count - cut), axis=axis), axis=axis))
 
 
 def interval(samples: np.ndarray, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """The middle 95 % of bootstrap samples."""
     tails = 50 * (1 - LEVEL)
     low, high = np.percentile(samples, [tails, 100 - tails], axis=axis)
-    return low, high
+    return np.asarray(low), np.asarray(high)
 
 
 def aggregate(
@@ -69,7 +69,7 @@ def improvement(ours: Scores, theirs: Scores, *, repeats: int = 2000, seed: int 
 
     def chance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         better = np.sign(x[..., :, None] - y[..., None, :])
-        return (better.mean(axis=(-2, -1)) + 1) / 2
+        return np.asarray((better.mean(axis=(-2, -1)) + 1) / 2)
 
     pairs = [(np.asarray(x, float), np.asarray(y, float)) for x, y in zip(ours, theirs, strict=True)]
     value = float(np.mean([chance(x, y) for x, y in pairs]))

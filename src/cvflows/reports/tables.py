@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -17,7 +16,54 @@ from cvflows.tasks.catalogue import TASKS
 from cvflows.tasks.catalogue import task as find_task
 
 POINTS = 100
-"""Of a curve of violations."""
+"""Points of a curve of violations."""
+
+
+class TableCell(TypedDict):
+    """One method on one task: mean and spread over seeds, and what the paper reports."""
+
+    task: str
+    method: str
+    seeds: int
+    mean: float
+    spread: float | None
+    steps: int
+    paper: float | None
+    paper_spread: float | None
+    difference: float | None
+    counts: str
+
+
+class Interval(TypedDict):
+    """A figure and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Aggregate(TypedDict):
+    """One method over all tasks; `beaten`: how likely a run of the first method is better."""
+
+    method: str
+    iqm: Interval
+    tasks: int
+    beaten: NotRequired[Interval]
+
+
+class RunsRow(TypedDict):
+    """The runs of one method on one task."""
+
+    task: str
+    method: str
+    steps: list[int]
+    seeds: list[int]
+    complete: int
+    command: str
+    versions: str
+    seconds: float
+    empty: int | None
+    executed: int | None
 
 
 @dataclass(frozen=True)
@@ -46,12 +92,12 @@ class Tables:
         """The runs of one cell."""
         return [record for record in self.records if record.key[:2] == (task, method)]
 
-    def cells(self, name: str) -> list[dict[str, Any]]:
+    def cells(self, name: str) -> list[TableCell]:
         """For every task and method: mean, spread over seeds, the paper's mean, and the difference.
 
         `name` is return, training, final (violations in percent), forbidden (actions in percent), magnitude or speed.
         """
-        found = []
+        found: list[TableCell] = []
         for task in self.tasks:
             for method in self.methods:
                 values = np.array([_value(record, name) for record in self.group(task, method)])
@@ -104,38 +150,36 @@ class Tables:
                 scores[method][task] = (values - min(means)) / width
         return scores if any(scores.values()) else {}
 
-    def aggregates(self) -> list[dict[str, Any]]:
-        """For every method, the IQM of normalised returns over tasks, and how often it beats the first method."""
+    def aggregates(self) -> list[Aggregate]:
+        """For every method, the IQM of normalised returns over tasks, and how likely the first method is better."""
         scores = self.normalised()
         found = []
         for method, by_task in scores.items():
             if not by_task:
                 continue
             values = list(by_task.values())
-            row: dict[str, Any] = {"method": method, "iqm": aggregate(values)._asdict(), "tasks": len(values)}
+            row: Aggregate = {"method": method, "iqm": interval_of(aggregate(values)), "tasks": len(values)}
             if method != self.methods[0]:
                 first = [scores[self.methods[0]][task] for task in by_task]
-                row["beaten"] = improvement(first, values)._asdict()
+                row["beaten"] = interval_of(improvement(first, values))
             found.append(row)
         return found
 
-    def executed_words(self) -> str:
+    def executed_sentence(self) -> str:
         """In a sentence: whether any forbidden action was executed."""
         executed, empty = (_total(self.records, name) for name in ("executed", "empty"))
         if executed is None or empty is None:
             return "Forbidden actions are projected; some of these runs did not count those that could not be."
         if not empty:
             return "Forbidden actions are projected: none was executed."
-        return (
-            f"At {empty:,} steps no action was allowed, and {executed:,} forbidden ones were executed for want of any."
-        )
+        return f"At {empty:,} steps no action was allowed, and {executed:,} forbidden ones were executed instead."
 
-    def runs(self) -> list[dict[str, Any]]:
+    def runs(self) -> list[RunsRow]:
         """What was run: per task and method, budget, seeds, versions and the command of the first seed.
 
         Also the steps without an allowed action, and with a forbidden one executed, in training and final episodes.
         """
-        found = []
+        found: list[RunsRow] = []
         for task in self.tasks:
             for method in self.methods:
                 some = self.group(task, method)
@@ -187,7 +231,11 @@ def _value(record: Record, name: str) -> float:
             return record.magnitude
         case "speed":
             return record.speed
-    return record.violations(name)
+        case "training":
+            return record.violations("training")
+        case "final":
+            return record.violations("final")
+    raise UnknownNameError("table", name, ("return", "training", "final", "forbidden", "magnitude", "speed"))
 
 
 def _line(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -200,7 +248,7 @@ def _line(record: Record, name: str) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _curve(task: str, method: str, lines: list[tuple[np.ndarray, np.ndarray]]) -> Curve:
-    """Seeds on common steps: as far as the shortest came."""
+    """The runs of all seeds at common steps, up to the last step of the shortest."""
     end = min(steps[-1] for steps, _ in lines)
     longest = max(len(steps) for steps, _ in lines)
     first = max(steps[0] for steps, _ in lines)
@@ -216,7 +264,6 @@ def _curve(task: str, method: str, lines: list[tuple[np.ndarray, np.ndarray]]) -
     return Curve(task, method, step, value, bottom, top, len(lines))
 
 
-def words(estimate: Estimate | dict[str, float], digits: int = 2) -> str:
-    """0.91 [0.88, 0.94]."""
-    value, low, high = estimate.values() if isinstance(estimate, dict) else estimate
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]" if math.isfinite(value) else ""
+def interval_of(estimate: Estimate) -> Interval:
+    """An estimate as JSON."""
+    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}

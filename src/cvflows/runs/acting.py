@@ -1,24 +1,28 @@
-"""Playing environments through a learner: decode, judge, project what is forbidden, step."""
+"""Episodes with the actions of a learner: decode, check, project what is forbidden, step."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
-from cvflows.agents.base import Problem
-from cvflows.agents.decoding import Acted
+from cvflows.agents.problem import Acted, Problem
 from cvflows.constraints.base import TOLERANCE
 from cvflows.constraints.guard import Guard, Verdict
 from cvflows.envs.reading import observed, rewarded
+from cvflows.envs.worlds import Env
 from cvflows.errors import CVFlowsError
 from cvflows.runs.tally import Asked, Episode
 from cvflows.tasks.base import Task
 
+POLICY_NAN = "the policy gave NaN: try a lower learning rate or reward scale"
+
 
 class LearningError(CVFlowsError, RuntimeError):
-    """A learner gave something that cannot be used."""
+    """A learner returned NaN or infinity."""
 
 
 class Guarded(NamedTuple):
@@ -43,15 +47,14 @@ class Guarded(NamedTuple):
         episode.add(reward, verdict, asked)
 
 
-def make_problem(task: Task, told: int = 0) -> Problem:
-    """What a learner needs to know of a task, where observations are followed by some more numbers it is `told`."""
-    size = task.observation_dim
-    if callable(task.reads):
-        read = task.reads
-        return Problem(size + told, task.constraint, lambda o: read(o[:, :size]) if told else read(o))
-    indices = np.array([index for index, _ in task.reads], int)
-    factors = np.array([factor for _, factor in task.reads], np.float32)
-    return Problem(size + told, task.constraint, lambda o: o[:, indices] * factors[None])
+def make_problem(task: Task) -> Problem:
+    """What a learner needs to know of a task."""
+    reads = task.reads
+    if callable(reads):
+        return Problem(task.observation_dim, task.constraint, lambda o: jnp.asarray(reads(o)))
+    indices = np.array([index for index, _ in reads], np.int32)  # of one dtype in either precision
+    factors = np.array([factor for _, factor in reads], np.float32)
+    return Problem(task.observation_dim, task.constraint, lambda o: o[:, indices] * factors[None])
 
 
 class TaskGuard:
@@ -61,17 +64,23 @@ class TaskGuard:
         self.task, self.guard = task, Guard(task.constraint, task.on_empty)
 
     def __call__(self, observations: np.ndarray, acted: Acted) -> Guarded:
-        """Verdicts on actions at observations (n, o), float64 where the environment gave them so."""
+        """Verdicts on actions at observations (n, o), in float64 where the environment's are."""
         if not np.isfinite(acted.action).all() or np.isnan(acted.asked).any():  # a projection hides a NaN of its input
-            raise LearningError("the policy gave NaN: try a lower learning rate or reward scale")
+            raise LearningError(POLICY_NAN)
         contexts = self.task.context(observations).tolist()
         verdicts = [self.guard(x, action) for x, action in zip(contexts, acted.action, strict=True)]
         return Guarded(np.stack([verdict.executed for verdict in verdicts]), verdicts, acted)
 
+    def alone(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """What is executed of one action (dim,) at one observation (o,)."""
+        if not math.isfinite(sum(action.tolist())):
+            raise LearningError(POLICY_NAN)
+        return self.guard(self.task.context(observation).tolist(), action).executed
 
-def episode_seed(*numbers: int) -> int:
-    """A seed for one episode, from the run's seed and the episode's numbers."""
-    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+def episode_seed(*parts: int) -> int:
+    """A seed for one episode, from the run's seed, what it is for, and the episode's number."""
+    return int(np.random.SeedSequence(parts).generate_state(1)[0])
 
 
 def play(
@@ -80,11 +89,11 @@ def play(
     episodes: int,
     seed: int,
     *,
-    make_env: Callable[[], Any],
+    make_env: Callable[[], Env],
     parallel: int = 8,
     tick: Callable[[int], None] | None = None,
 ) -> list[Episode]:
-    """Whole episodes with actions from `choose(observations)`, some environments side by side."""
+    """Whole episodes with actions from `choose(observations)`, in at most `parallel` environments at a time."""
     parallel = min(parallel, episodes)
     envs, guard, size = [make_env() for _ in range(parallel)], TaskGuard(task), task.observation_dim
     started = parallel
@@ -97,8 +106,8 @@ def play(
         chosen = guard(observations, choose(observations.astype(np.float32)))
         for index in np.flatnonzero(active).tolist():
             env = envs[index]
-            following, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
-            observations[index] = observed(env, following, size)
+            next_observation, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
+            observations[index] = observed(env, next_observation, size)
             chosen.record(now[index], index, rewarded(env, reward))
             if not (terminated or truncated):
                 continue

@@ -1,13 +1,16 @@
-"""TensorBoard and Weights & Biases: the figures of a run folder's tables, for looking at while it runs."""
+"""TensorBoard and Weights & Biases: the figures of a run folder's tables, to watch while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cvflows.errors import CVFlowsError
 from cvflows.runs.config import RunConfig
+
+if TYPE_CHECKING:  # slow to load
+    from tensorboardX import SummaryWriter
 
 
 class Board(Protocol):
@@ -21,11 +24,11 @@ class Board(Protocol):
 
 
 class TensorBoard:
-    """Event files in `folder`, made when the first figure comes; those after `step` are superseded."""
+    """Event files in `folder`, made with the first figure; they replace events after `step`."""
 
     def __init__(self, folder: Path, step: int = 0) -> None:
         self._folder, self._step = folder, step
-        self._writer: Any = None
+        self._writer: SummaryWriter | None = None
 
     def log(self, group: str, step: int, figures: Mapping[str, float]) -> None:
         if self._writer is None:
@@ -42,7 +45,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of a W&B project; the same config goes on with the same run."""
+    """A run of a W&B project; a config with the same fingerprint resumes the same run."""
 
     def __init__(self, project: str, config: RunConfig, folder: Path) -> None:
         try:
@@ -51,7 +54,7 @@ class WeightsAndBiases:
             raise CVFlowsError("Weights & Biases is not installed: pip install 'cvflows[wandb]'") from None
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.task} {config.method} {config.seed}"
-        self._run: Any = wandb.init(
+        self._run = wandb.init(
             project=project, name=name, id=config.fingerprint, resume="allow", dir=str(folder), config=config.as_json()
         )
         self._run.define_metric("*", step_metric="step")

@@ -1,4 +1,4 @@
-"""What a checkpoint says: how much of which file counts, with a SHA-256 of each, and the counts of the run."""
+"""Checkpoints: how many bytes of which file belong to it, with a SHA-256 of each, and the counts of the run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,44 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 import cvflows.files as files
 from cvflows.errors import StoreError, dimension
-from cvflows.files import hash_prefix, plain_name, read_bytes, writable, write_all
+from cvflows.files import Digest, Json, hash_prefix, plain_name, read_bytes, writable, write_all
 
 MOST_TABLE = 1 << 31
 """Bytes of the largest table that is read."""
 
 
+class _MarkRecord(TypedDict):
+    file: str
+    size: int
+    sha256: str
+
+
+class _CountsRecord(TypedDict):
+    step: int
+    started: int
+    looked: int
+    experience: dict[str, int]
+    rng: dict[str, object]
+
+
+class _CheckpointRecord(TypedDict):
+    """A `Checkpoint` as JSON."""
+
+    fingerprint: str
+    counts: _CountsRecord
+    state: _MarkRecord
+    replays: dict[str, _MarkRecord]
+    added: dict[str, int]
+    tables: dict[str, _MarkRecord]
+
+
 @dataclass(frozen=True)
 class Mark:
-    """The part of a file that counts: its plain name, the number of bytes from its start, their SHA-256."""
+    """The part of a file that belongs to a checkpoint: its name, the number of bytes from its start, their SHA-256."""
 
     file: str
     size: int
@@ -43,19 +68,23 @@ class Mark:
 
 @dataclass(frozen=True)
 class Counts:
-    """Where a run stands: steps, updates due, episodes started, the step losses were last looked at, the generator."""
+    """Progress of a run: steps, episodes started, the step at which losses were last read, counts of the experience,
+    and the generator of random numbers.
+    """
 
     step: int
-    due: int
     started: int
     looked: int
-    rng: dict[str, Any]
+    experience: dict[str, int]
+    rng: Mapping[str, object]
 
     def __post_init__(self) -> None:
-        for name in ("step", "due", "started", "looked"):
+        for name in ("step", "started", "looked"):
             dimension(name, getattr(self, name), least=0)
-        if not isinstance(self.rng, dict):
-            raise TypeError("`rng` is not the state of a generator")
+        if not isinstance(self.experience, Mapping) or not isinstance(self.rng, Mapping):
+            raise TypeError("`experience` or `rng` is no table")
+        for name, value in self.experience.items():
+            dimension(name, value, least=0)
 
 
 @dataclass(frozen=True)
@@ -75,23 +104,25 @@ class Checkpoint:
         if self.added.keys() != self.replays.keys():
             raise ValueError("`added` and `replays` name different files")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """JSON-ready."""
         return asdict(self)
 
     @classmethod
-    def parse(cls, path: Path, data: Mapping[str, Any]) -> Checkpoint:
-        """What `as_json` gave, read from `path`."""
+    def parse(cls, path: Path, data: Mapping[str, Json]) -> Checkpoint:
+        """From what `as_json` gave, read from `path`."""
+        record = cast(_CheckpointRecord, data)
         try:
             replays, tables = (
-                {plain_name(name): Mark(**mark) for name, mark in data[key].items()} for key in ("replays", "tables")
+                {plain_name(name): Mark(**mark) for name, mark in marks.items()}
+                for marks in (record["replays"], record["tables"])
             )
             return cls(
-                data["fingerprint"],
-                Counts(**data["counts"]),
-                Mark(**data["state"]),
+                record["fingerprint"],
+                Counts(**record["counts"]),
+                Mark(**record["state"]),
                 replays,
-                dict(data["added"]),
+                dict(record["added"]),
                 tables,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -106,14 +137,15 @@ class Checkpoint:
 class Appended:
     """A file that only grows, with a running SHA-256, so that a checkpoint need not read it again.
 
-    What lies beyond `size` does not count, and is overwritten.
+    Bytes beyond `size` belong to no checkpoint, and are overwritten.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.path, self.size, self._running, self._synced = folder / name, 0, hashlib.sha256(), True
+        self.path, self.size, self._synced = folder / name, 0, True
+        self._running: Digest = hashlib.sha256()
 
     def append(self, content: bytes) -> None:
-        """Add bytes at the end of what counts."""
+        """Add bytes after the first `size`."""
         self._synced = False
         with writable(self.path) as descriptor:
             if (found := os.fstat(descriptor).st_size) < self.size:
@@ -136,18 +168,18 @@ class Appended:
         self._synced = True
 
     def mark(self) -> Mark:
-        """What counts now."""
+        """The present `size` and hash."""
         return Mark(self.path.name, self.size, self._running.hexdigest())
 
     def restore(self, mark: Mark) -> None:
-        """Go on from a mark, if the file still begins as it says."""
+        """Continue from a mark, if the file still begins as it says."""
         running = hash_prefix(self.path, mark.size)
         if running.hexdigest() != mark.sha256:
             raise StoreError(self.path, "was changed after it was written: its checksum differs")
         self.size, self._running, self._synced = mark.size, running, True
 
     def cut(self) -> None:
-        """Remove what does not count."""
+        """Remove what lies beyond `size`."""
         with writable(self.path) as descriptor:
             if os.fstat(descriptor).st_size > self.size:
                 files.perform("truncate", self.path, os.ftruncate, descriptor, self.size)

@@ -1,36 +1,58 @@
-"""What a run is: a task, a method, a seed and every number that matters, with a fingerprint of all of it."""
+"""The config of a run: task, method, seed and every setting, with a fingerprint of all of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TypedDict, cast
 
-from cvflows.agents.base import Settings
-from cvflows.agents.methods import ENTROPIES, Entropy, Method, method
+from cvflows.agents.methods import Method, method, with_map
+from cvflows.agents.settings import Settings, as_text
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.learned import FORMS
 from cvflows.constraints.spec import describe, is_same
 from cvflows.constraints.spec import fingerprint as rows_at_samples
-from cvflows.errors import ArgumentError, UnknownNameError, dimension, look_up, quoted
+from cvflows.errors import ArgumentError, dimension, look_up, quoted
 from cvflows.maps.base import ActionMap
-from cvflows.maps.kinds import KINDS
+from cvflows.maps.kinds import parse_kind
 from cvflows.maps.store import map_digest
 from cvflows.tasks.base import Task
-from cvflows.tasks.hyper import Hyper, scaled_to, tuned
 
 MOST_SEED = 2**32 - 1
-FEWEST = 30
-"""Observations that a mean and a spread are taken from."""
+
+
+class InputsRecord(TypedDict):
+    """`Inputs` as JSON."""
+
+    constraint: str | list[float]
+    map: str | None
+
+
+class ConfigRecord(TypedDict):
+    """A `RunConfig` as JSON."""
+
+    task: str
+    method: str
+    steps: int
+    seed: int
+    num_envs: int
+    map: str | None
+    form: str
+    evaluate_every: int
+    evaluation_episodes: int
+    final_episodes: int
+    checkpoint_every: int
+    settings: dict[str, object]
+    inputs: InputsRecord | None
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run was given beside its settings: SHA-256 of the constraint and of the map.
+    """What a run is given besides its settings: SHA-256 of the constraint and of the map.
 
-    Of a constraint with functions in it, the values of its rows at a few samples instead.
+    For a constraint that contains functions, the values of its rows at a few samples instead.
     """
 
     constraint: str | tuple[float, ...]
@@ -38,14 +60,14 @@ class Inputs:
 
     @classmethod
     def of(cls, constraint: AbstractConstraint, map_: ActionMap | None) -> Inputs:
-        """Those of a constraint and a map."""
+        """The inputs of a run with this constraint and map."""
         data = describe(constraint)
         rows = tuple(rows_at_samples(constraint)) if data is None else fingerprint(data, 64)
         return cls(rows, None if map_ is None else map_digest(map_))
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Inputs:
-        """What `asdict` gave."""
+    def from_json(cls, data: InputsRecord) -> Inputs:
+        """From what `asdict` gave."""
         rows = data["constraint"]
         return cls(rows if isinstance(rows, str) else tuple(map(float, rows)), data["map"])
 
@@ -55,11 +77,13 @@ class RunConfig:
     """Settings of one training run.
 
     - `steps`: environment steps, over all `num_envs` environments.
-    - `map`: kind of map instead of the method's own, where it has one; `form`: of a learned constraint.
-    - `entropy`: `prior`, `plain` or `exact` instead of the method's own (see `Method`).
-    - `evaluate_every` steps, `evaluation_episodes` are played without exploring; `final_episodes` at the end.
-    - `checkpoint_every` steps, at the next end of an episode, everything is saved.
-    - `inputs`: the constraint and the map, known once a run begins.
+    - `map`: kind of map, with options as in `ray:softness=0.3`, by default the method's own.
+    - `form`: of a learned constraint.
+    - `evaluate_every`: steps between evaluations, of `evaluation_episodes` each, without exploring; `final_episodes`
+      are played at the end.
+    - `checkpoint_every`: steps between checkpoints, which are written at the end of an episode.
+    - `settings`: of the method's algorithm; by default the method's own.
+    - `inputs`: hashes of the constraint and the map, known once a run begins.
     """
 
     task: str
@@ -69,12 +93,11 @@ class RunConfig:
     num_envs: int = 1
     map: str | None = None
     form: str = "stopping"
-    entropy: Entropy | None = None
     evaluate_every: int = 5_000
     evaluation_episodes: int = 5
     final_episodes: int = 100
     checkpoint_every: int = 10_000
-    hyper: Hyper = field(default_factory=Hyper)
+    settings: Settings | None = None
     inputs: Inputs | None = None
 
     def __post_init__(self) -> None:
@@ -93,46 +116,62 @@ class RunConfig:
         dimension("seed", self.seed, least=0, most=MOST_SEED)
         look_up("form", self.form, FORMS)
         if self.map is not None:
-            look_up("map", self.map, KINDS)
-        if self.hyper.standardise and self.hyper.learning_starts < FEWEST:
-            raise ArgumentError("learning_starts", f"≥ {FEWEST} steps to standardise by", self.hyper.learning_starts)
-        method_of(self)
-
-    @property
-    def settings(self) -> Settings:
-        """The learner's share of the hyper-parameters."""
-        shared = {entry.name for entry in fields(Settings)} & {entry.name for entry in fields(Hyper)}
-        numbers = {name: getattr(self.hyper, name) for name in shared}
-        learning = max(self.steps - self.hyper.learning_starts, 1)
-        return Settings(**numbers, updates=min(learning * self.hyper.updates_per_step, 2**31 - 1))
+            parse_kind(self.map)
+        found = method(self.method)
+        if self.settings is None:
+            object.__setattr__(self, "settings", found.configure({}))
+        if not isinstance(self.settings, found.algorithm.Config):
+            raise ArgumentError(
+                "settings", f"{found.algorithm.Config.__name__}, of {found.name}", quoted(self.settings)
+            )
 
     @property
     def plan(self) -> RunConfig:
-        """The same settings before the run began: `inputs` are not known."""
+        """The same config without `inputs`, as before the run began."""
         return replace(self, inputs=None)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """JSON-ready, with its fingerprint."""
-        return {**asdict(self), "fingerprint": self.fingerprint}
+        return {**self._plain(), "fingerprint": self.fingerprint}
+
+    def _plain(self) -> dict[str, object]:
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        inputs = None if self.inputs is None else asdict(self.inputs)
+        return {**values, "settings": self.chosen.as_json(), "inputs": inputs}
+
+    @property
+    def chosen(self) -> Settings:
+        """The settings of the algorithm."""
+        assert self.settings is not None
+        return self.settings
+
+    @property
+    def random_steps(self) -> int:
+        """Steps at the start that take random actions."""
+        return self.chosen.random_steps
 
     @property
     def fingerprint(self) -> str:
-        """Twelve letters that change with any setting."""
-        return fingerprint(asdict(self))
+        """Twelve hexadecimal digits that change with any setting."""
+        return fingerprint(self._plain())
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunConfig:
-        """The config that `as_json` wrote."""
-        values = {name: value for name, value in data.items() if name != "fingerprint"}
-        numbers = dict(values.pop("hyper"))
-        numbers["hidden"] = tuple(numbers["hidden"])
-        inputs = values.pop("inputs", None)
-        known = None if inputs is None else Inputs.from_json(inputs)
-        return cls(**values, hyper=Hyper(**numbers), inputs=known)
+    def from_json(cls, data: Mapping[str, object]) -> RunConfig:
+        """The config that `as_json` wrote; other data raises KeyError, TypeError, ValueError or LookupError."""
+        values = {name: value for name, value in data.items() if name not in ("fingerprint", "settings", "inputs")}
+        record = cast(ConfigRecord, data)
+        make_settings: Callable[..., Settings] = method(record["method"]).algorithm.Config
+        inputs = record.get("inputs")
+        make: Callable[..., RunConfig] = cls
+        return make(
+            **values,
+            settings=make_settings(**record["settings"]),
+            inputs=None if inputs is None else Inputs.from_json(inputs),
+        )
 
 
-def fingerprint(settings: Mapping[str, Any], letters: int = 12) -> str:
-    """Letters of a hash. That of a stored config stays the same when later versions know more settings."""
+def fingerprint(settings: Mapping[str, object], letters: int = 12) -> str:
+    """Hexadecimal digits of a hash. A stored config keeps its fingerprint when later versions add settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:letters]
 
 
@@ -153,31 +192,48 @@ def with_inputs(config: RunConfig, constraint: AbstractConstraint, map_: ActionM
 def make_config(
     task: Task,
     method_name: str,
-    *,
     steps: int | None = None,
     preset: str = "tuned",
-    overrides: Mapping[str, Any] | None = None,
-    **options: Any,
+    overrides: Mapping[str, object] | None = None,
+    seed: int = 0,
+    num_envs: int | None = None,
+    map: str | None = None,
+    form: str = "stopping",
+    evaluate_every: int | None = None,
+    evaluation_episodes: int = 5,
+    final_episodes: int = 100,
+    checkpoint_every: int | None = None,
 ) -> RunConfig:
-    """The config of a task and a method, from a preset and what overrides it.
+    """The config of a task and a method: a preset, with settings of the algorithm replaced by `overrides`.
 
-    `preset` is `tuned`, what was measured to work here, or `paper`, its table. Unknown names are refused with the
-    nearest.
+    `preset` is `tuned`, what was measured to work here, or `paper`, the paper's table. Unknown names are refused with
+    the nearest known one. The other arguments are those of `RunConfig`; None takes the algorithm's default.
     """
     found = method(method_name)
-    if not isinstance(preset, str) or preset not in ("tuned", "paper"):
-        raise UnknownNameError("preset", preset, ("tuned", "paper"))
-    rule = "sac" if found.rule == "sac" else "td3"
-    numbers = tuned(task.name, task.family, rule) if preset == "tuned" else task.hyper(rule)
-    if steps is not None:
-        numbers = scaled_to(numbers, task.family, dimension("steps", steps, most=2**31 - 1))
-    numbers = override(numbers, overrides or {})
-    return RunConfig(task.name, found.name, numbers.steps if steps is None else steps, hyper=numbers, **options)
+    settings = found.configure({}, preset, task.name, task.family)
+    usual = found.algorithm.presets.steps.get(task.family, 1_000_000)
+    if steps is not None and task.family == "custom":
+        settings = found.algorithm.scaled_to(settings, dimension("steps", steps, most=2**31 - 1))
+    rhythm = found.algorithm.rhythm
+    return RunConfig(
+        task.name,
+        found.name,
+        usual if steps is None else steps,
+        seed=seed,
+        num_envs=rhythm.num_envs if num_envs is None else num_envs,
+        map=map,
+        form=form,
+        evaluate_every=rhythm.evaluate_every if evaluate_every is None else evaluate_every,
+        evaluation_episodes=evaluation_episodes,
+        final_episodes=final_episodes,
+        checkpoint_every=rhythm.checkpoint_every if checkpoint_every is None else checkpoint_every,
+        settings=found.check_changes(dict(overrides or {}), settings),
+    )
 
 
 def only_random(config: RunConfig, until: int) -> str | None:
-    """A sentence that says so where training up to step `until` would only take random steps."""
-    starts = config.hyper.learning_starts
+    """A warning where training up to step `until` would only take random steps, else None."""
+    starts = config.random_steps
     if until > starts:
         return None
     return (
@@ -186,62 +242,31 @@ def only_random(config: RunConfig, until: int) -> str | None:
     )
 
 
-def override(numbers: Hyper, changes: Mapping[str, Any]) -> Hyper:
-    """`numbers` with some replaced."""
-    known = [entry.name for entry in fields(Hyper)]
-    for name, value in changes.items():
-        if name not in known:
-            raise UnknownNameError("hyper-parameter", name, known)
-        if name == "hidden":
-            value = tuple(value) if isinstance(value, (tuple, list)) else value
-        elif value is not None and not isinstance(value, (int, float)):
-            raise ArgumentError(name, "a number", quoted(value))
-        numbers = replace(numbers, **{name: value})
-    return numbers
-
-
-def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """From ("learning_rate=1e-3", "hidden=64,64") to values."""
-    values: dict[str, Any] = {}
+def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
+    """From ("learning_rate=1e-3", "hidden=64,64") to text by name, which `Settings.changed` parses."""
+    values = {}
     for pair in pairs:
-        name, _, text = pair.partition("=")
-        try:
-            numbers = [_number(part) for part in text.split(",")]
-        except ValueError:
-            raise ArgumentError("set", "name=number, as in learning_rate=1e-3", pair) from None
-        values[name] = tuple(numbers) if "," in text or name == "hidden" else numbers[0]
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise ArgumentError("set", "name=value, as in learning_rate=1e-3", pair)
+        values[name.strip()] = text
     return values
 
 
 def as_command(config: RunConfig, family: str) -> str:
-    """The command that repeats a run on a task of the catalogue, whose family of environments is given."""
-    rule = "sac" if method(config.method).rule == "sac" else "td3"
-    usual = tuned(config.task, family, rule)
-    words = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
-    for entry in fields(RunConfig):
-        value = getattr(config, entry.name)
-        if entry.name not in ("task", "method", "steps", "seed", "hyper", "inputs") and value != entry.default:
-            words.append(f"--{'kind' if entry.name == 'map' else entry.name.replace('_', '-')} {value}")
-    for entry in fields(Hyper):
-        value = getattr(config.hyper, entry.name)
-        if entry.name != "steps" and value != getattr(usual, entry.name):
-            words.append(f"--set {entry.name}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
-    return " ".join(words)
-
-
-def _number(text: str) -> int | float | None:
-    if text.casefold() == "none":
-        return None
-    return int(text) if text.lstrip("-").isdigit() else float(text)
+    """The command that repeats a run on a task of the catalogue, whose `family` of environments is given."""
+    found = method(config.method)
+    usual = found.configure({}, "tuned", config.task, family)
+    parts = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
+    defaults = {entry.name: entry.default for entry in fields(RunConfig)} | found.algorithm.rhythm._asdict()
+    for name, default in defaults.items():
+        value = getattr(config, name)
+        if name not in ("task", "method", "steps", "seed", "settings", "inputs") and value != default:
+            parts.append(f"--{'kind' if name == 'map' else name.replace('_', '-')} {value}")
+    parts += [f"--set {name}={as_text(value)}" for name, value in config.chosen.differences(usual).items()]
+    return " ".join(parts)
 
 
 def method_of(config: RunConfig) -> Method:
-    """The method a config names, with what it changes."""
-    found = method(config.method)
-    if config.map is not None:
-        found = replace(found, map=config.map)
-    if config.entropy is None:
-        return found
-    if not isinstance(config.entropy, str) or config.entropy not in ENTROPIES:
-        raise UnknownNameError("entropy", config.entropy, ENTROPIES)
-    return replace(found, entropy=config.entropy)
+    """The method a config names, with its kind of map."""
+    return with_map(method(config.method), config.map)

@@ -1,12 +1,13 @@
-"""Grids: tasks × methods × seeds, each a run in a folder of its own, and what the runs of a task share."""
+"""Grids of runs: tasks × methods × seeds, and what the runs of a task share."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NotRequired, TypedDict
 
 from cvflows.agents.methods import Method, method
 from cvflows.errors import ArgumentError, StoreError, UnknownNameError, dimension, quoted
@@ -15,7 +16,7 @@ from cvflows.runs.config import RunConfig, make_config, method_of
 from cvflows.tasks.catalogue import task as find_task
 
 SHARED = "shared"
-"""Folder, beside those of the tasks, of maps and learned constraints."""
+"""Folder of maps and learned constraints, next to those of the tasks."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Grid:
 
     - `tasks`, `methods`: names, in any case; `seeds`: a list, or how many.
     - `steps`: of every run, or a table of them by task; by default those of the preset.
-    - `set`: hyper-parameters to override; the others are of `RunConfig` and `make_config`.
+    - `set`: settings of the algorithms to override; the others are those of `RunConfig` and `make_config`.
     """
 
     tasks: tuple[str, ...]
@@ -33,11 +34,11 @@ class Grid:
     steps: int | Mapping[str, int] | None = None
     preset: str = "tuned"
     form: str = "stopping"
-    evaluate_every: int = 5_000
+    evaluate_every: int | None = None
     evaluation_episodes: int = 5
     final_episodes: int = 100
-    checkpoint_every: int = 10_000
-    set: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint_every: int | None = None
+    set: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods"):
@@ -47,7 +48,7 @@ class Grid:
         if not isinstance(self.seeds, (int, tuple, list)):
             raise ArgumentError("seeds", "a list of whole numbers, or how many", quoted(self.seeds))
         if not isinstance(self.set, Mapping):
-            raise ArgumentError("set", "a table of hyper-parameters", quoted(self.set))
+            raise ArgumentError("set", "a table of settings", quoted(self.set))
         seeds = range(dimension("seeds", self.seeds, most=10**5)) if isinstance(self.seeds, int) else self.seeds
         for name, values in (
             ("tasks", [find_task(given).name for given in self.tasks]),
@@ -61,7 +62,16 @@ class Grid:
             object.__setattr__(self, "steps", {find_task(given).name: count for given, count in self.steps.items()})
 
     @classmethod
-    def read(cls, path: str | Path) -> dict[str, Any]:
+    def from_settings(cls, settings: Mapping[str, object]) -> Grid:
+        """A grid from its arguments by name, of any type: they are checked."""
+        for name in ("tasks", "methods"):
+            if not settings.get(name):
+                raise ArgumentError(name, "at least one name, here or in a grid's file", "none")
+        make: Callable[..., Grid] = cls
+        return make(**settings)
+
+    @classmethod
+    def read(cls, path: str | Path) -> dict[str, object]:
         """The settings in a TOML file, whose keys are the arguments of a grid."""
         try:
             data = tomllib.loads(read_bytes(Path(path), MOST_JSON, follow=True).decode())
@@ -85,54 +95,77 @@ class Grid:
 
     def _config(self, name: str, method_name: str, seed: int) -> RunConfig:
         steps = self.steps.get(name) if isinstance(self.steps, Mapping) else self.steps
-        names = ("form", "evaluate_every", "evaluation_episodes", "final_episodes", "checkpoint_every")
-        options = {key: getattr(self, key) for key in names}
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in self.set.items()}
         return make_config(
-            find_task(name), method_name, steps=steps, preset=self.preset, overrides=changes, seed=seed, **options
+            find_task(name),
+            method_name,
+            steps=steps,
+            preset=self.preset,
+            overrides=changes,
+            seed=seed,
+            form=self.form,
+            evaluate_every=self.evaluate_every,
+            evaluation_episodes=self.evaluation_episodes,
+            final_episodes=self.final_episodes,
+            checkpoint_every=self.checkpoint_every,
         )
+
+
+class JobData(TypedDict):
+    """What the process of a job is given, ready for JSON: `place` and `shared` are folders below `out`.
+
+    A run has a `config` and a `shared` folder; a preparation has a task, a form and methods.
+    """
+
+    out: str
+    mirror: str | None
+    place: str
+    config: NotRequired[dict[str, object]]
+    shared: NotRequired[str]
+    task: NotRequired[str]
+    form: NotRequired[str]
+    methods: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does: `prepare` what the runs of a task share, or a `run`; `data` is ready for JSON."""
+    """What one process does: `prepare` what the runs of a task share, or a `run`, whose `config` is given."""
 
     kind: Literal["prepare", "run"]
     name: str
     folder: Path
-    data: dict[str, Any]
+    data: JobData
     needs: str | None = None
+    config: RunConfig | None = None
 
 
 def map_folder(shared: Path, chosen: Method) -> Path:
     """Where the map that a method needs is shared."""
-    return shared / (chosen.map if chosen.fitted_to == "violation" else f"{chosen.map}-{chosen.fitted_to}").casefold()
+    name = chosen.map if chosen.fitted_to == "violation" else f"{chosen.map}-{chosen.fitted_to}"
+    return shared / re.sub(r"[^\w.=-]+", "-", name).casefold()
 
 
 def jobs_of(grid: Grid, out: Path, mirror: str | None = None) -> list[Job]:
     """Preparations first, each task's once, then the runs; all copied to a `mirror`, if there is one."""
-    runs = [_run(config, out) for config in grid.configs()]
-    first: dict[str, Job] = {}
-    for config in grid.configs():
+    configs = grid.configs()
+    needed: dict[str, list[str]] = {}
+    for config in configs:
         chosen, limited = method_of(config), find_task(config.task).limits is not None
-        if chosen.decoder == "map" or limited:
-            place = f"{SHARED}/{config.task}"
-            data: dict[str, Any] = {"task": config.task, "form": config.form, "place": place, "methods": []}
-            job = first.setdefault(config.task, Job("prepare", f"{config.task} shared", out / place, data))
-            if chosen.decoder == "map" and chosen.name not in job.data["methods"]:
-                job.data["methods"].append(chosen.name)
-    jobs = [*first.values(), *(_after(job, first) for job in runs)]
-    for job in jobs:
-        job.data.update(out=str(out), mirror=mirror)
+        if chosen.needs_map or limited:
+            names = needed.setdefault(config.task, [])
+            if chosen.needs_map and chosen.name not in names:
+                names.append(chosen.name)
+    jobs = []
+    for task, methods in needed.items():
+        place = f"{SHARED}/{task}"
+        data = JobData(out=str(out), mirror=mirror, place=place, task=task, form=grid.form, methods=methods)
+        jobs.append(Job("prepare", f"{task} shared", out / place, data))
+    for config in configs:
+        place = f"{config.task}/{config.method}/{config.seed}"
+        data = JobData(
+            out=str(out), mirror=mirror, place=place, config=config.as_json(), shared=f"{SHARED}/{config.task}"
+        )
+        needs = f"{config.task} shared" if config.task in needed else None
+        name = f"{config.task} {config.method} {config.seed}"
+        jobs.append(Job("run", name, out / place, data, needs, config))
     return jobs
-
-
-def _run(config: RunConfig, out: Path) -> Job:
-    place = f"{config.task}/{config.method}/{config.seed}"
-    data = {"config": config.as_json(), "place": place, "shared": f"{SHARED}/{config.task}"}
-    return Job("run", f"{config.task} {config.method} {config.seed}", out / place, data)
-
-
-def _after(job: Job, first: Mapping[str, Job]) -> Job:
-    needed = first.get(job.data["config"]["task"])
-    return job if needed is None else Job(job.kind, job.name, job.folder, job.data, needed.name)

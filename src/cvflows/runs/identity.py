@@ -1,4 +1,4 @@
-"""What a run is, on disk: its config, where it began, and the constraint it was given."""
+"""What identifies a run on disk: its config, versions and machine, and the constraint."""
 
 from __future__ import annotations
 
@@ -8,32 +8,56 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.spec import describe, rebuild
 from cvflows.errors import ArgumentError, StoreError, shown
-from cvflows.files import Format, as_path, exists, make_folder, read_record, write_record
+from cvflows.files import Format, Json, as_path, exists, make_folder, read_record, write_record
 from cvflows.runs.config import RunConfig, fingerprint
 
-FORMAT = Format("cvflows run", 2)
+FORMAT = Format("cvflows run", 3)
 
 
-def surroundings() -> dict[str, Any]:
-    """Versions and the machine, which a config does not say."""
+def surroundings() -> dict[str, str | int | None]:
+    """Versions of packages, the commit and the machine, which are not part of the config."""
     versions = {name: version(name) for name in ("cvflows", "jax", "gymnasium", "mujoco")}
     where = {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()}
-    return {**versions, **where}
+    return {**versions, "commit": source_commit(Path(__file__).parents[3]), **where, "processor": processor()}
+
+
+def source_commit(checkout: Path) -> str | None:
+    """The commit that is checked out in a folder, as git's own files tell it; None where there is no checkout."""
+    try:
+        head = (checkout / ".git" / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head
+        name = head.removeprefix("ref: ")
+        if (checkout / ".git" / name).exists():
+            return (checkout / ".git" / name).read_text().strip()
+        packed = (checkout / ".git" / "packed-refs").read_text().splitlines()
+        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
+    except OSError:
+        return None
+
+
+def processor() -> str:
+    """The processor's model, as Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, None) or platform.processor() or platform.machine()
 
 
 class Identity:
-    """The part of a run folder that does not change once the run began."""
+    """The part of a run folder that stays the same once the run has begun."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = as_path("folder", path)
 
     def create(self, config: RunConfig) -> None:
-        """Write the config, last of all that a run begins with; a folder that holds another run is refused."""
+        """Write the config, after everything else a run starts from; a folder that holds another run is refused."""
         self.check(config)
         if not exists(self.path / "config.json"):
             make_folder(self.path)
@@ -42,7 +66,7 @@ class Identity:
             self._write("config.json", data)
 
     def check(self, config: RunConfig) -> None:
-        """Refuse a folder that holds another run than `config`; what is not known yet of its inputs may be any."""
+        """Refuse a folder that holds another run than `config`; inputs are compared where `config` knows them."""
         if exists(self.path / "config.json"):
             held = self.config()
             if (held if config.inputs else held.plan) != config:
@@ -57,18 +81,18 @@ class Identity:
 
     @cached_property
     def fingerprint(self) -> str:
-        """That of the config as it was written, which may have known fewer settings."""
+        """That of the config as it was written, by a version that may have had fewer settings."""
         return str(self._settings()["fingerprint"])
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Json]:
         data = self._read("config.json")
         known = {name: value for name, value in data.items() if name != "fingerprint"}
         if fingerprint(known) != data.get("fingerprint"):
             raise StoreError(self.path / "config.json", "was changed after the run began: its fingerprint differs")
         return data
 
-    def about(self) -> dict[str, Any]:
-        """Versions and the machine of the run's beginning."""
+    def about(self) -> dict[str, Json]:
+        """Versions and machine at the start of the run."""
         data = self._read("about.json")
         if data.get("fingerprint") != self.fingerprint:
             raise StoreError(self.path / "about.json", "belongs to another run")
@@ -85,14 +109,17 @@ class Identity:
         if not exists(self.path / "constraint.json"):
             return None
         try:
-            return rebuild(self._read("constraint.json")["constraint"])
+            data = self._read("constraint.json")["constraint"]
+            if not isinstance(data, dict):
+                raise TypeError("no table")
+            return rebuild(data)
         except (KeyError, TypeError, ValueError, LookupError) as error:
             raise StoreError(self.path / "constraint.json", f"does not describe a constraint ({error})") from None
 
-    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+    def _write(self, name: str, data: Mapping[str, object]) -> None:
         write_record(self.path / name, FORMAT, {**data, "file": name})
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str) -> dict[str, Json]:
         data = read_record(self.path / name, FORMAT, ": is this a run folder?")
         if (was := data.pop("file", None)) != name:
             raise StoreError(self.path / name, f"was written as {shown(was)}")

@@ -1,7 +1,7 @@
 """Launchers: jobs in processes of this machine, one per core, or on a Ray cluster.
 
-A launcher starts jobs whose preparation is done and says how each ended. Jobs resume from their checkpoints, so a
-launcher need not remember anything.
+A launcher starts a job once the preparation it needs is done, and reports how each ended. Jobs resume from their
+checkpoints, so a launcher stores nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Literal, TypedDict
 
 from cvflows.errors import ArgumentError, dimension
 from cvflows.files import make_folder
-from cvflows.runs.grid import Job
+from cvflows.runs.grid import Job, JobData
+
+if TYPE_CHECKING:  # an extra
+    from ray import ObjectRef
 
 Ended = Callable[[Job, str | None], None]
 """Called with a job and what went wrong, or None."""
@@ -33,8 +36,16 @@ ONE_THREAD = {
     "MPLBACKEND": "Agg",
 }
 PAUSE = 0.2
+"""Seconds between looks at the processes."""
 STOP_SECONDS = 10.0
-"""How long a process that was asked to end may take."""
+"""Seconds that a process may take to end before it is killed."""
+
+
+class Message(TypedDict):
+    """What a process is given: the kind of its job and the data."""
+
+    kind: Literal["prepare", "run"]
+    data: JobData
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -55,7 +66,7 @@ def ended_by_signals() -> Iterator[None]:
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 before[number] = signal.signal(number, stop)
     try:
         yield
@@ -65,14 +76,14 @@ def ended_by_signals() -> Iterator[None]:
 
 
 class Local:
-    """Single-threaded processes side by side: two of one thread each are faster than one of two."""
+    """Single-threaded processes on this machine: two with one thread each are faster than one with two."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = dimension("workers", (os.cpu_count() or 1) if workers is None else workers, most=4096)
         self.running: dict[str, tuple[Job, subprocess.Popen[bytes], IO[bytes]]] = {}
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
-        """Do the jobs; `tick` is called a few times a second. When interrupted or ended, stops those that run."""
+        """Do the jobs; `tick` is called a few times a second. An interrupt or SIGTERM stops the running ones."""
         make_folder(logs)
         left, pending = list(jobs), {job.name for job in jobs}
         with ended_by_signals():
@@ -98,10 +109,10 @@ class Local:
 
     def _start(self, job: Job, logs: Path) -> None:
         log = log_file(logs, job).open("wb")
-        words = [sys.executable, "-m", "cvflows.runs.worker", json.dumps({"kind": job.kind, "data": job.data})]
-        # of a session of its own, so that an interrupt reaches only the launcher, which then ends it
+        command = [sys.executable, "-m", "cvflows.runs.worker", json.dumps(message_of(job))]
+        # in a session of its own, so that an interrupt reaches only the launcher, which then ends the job
         process = subprocess.Popen(
-            words, stdout=log, stderr=log, env={**os.environ, **ONE_THREAD}, start_new_session=True
+            command, stdout=log, stderr=log, env={**os.environ, **ONE_THREAD}, start_new_session=True
         )
         self.running[job.name] = job, process, log
 
@@ -138,13 +149,12 @@ class Ray:
             ray.init(address=self.address, log_to_driver=False, include_dashboard=False)
         remote = ray.remote(num_cpus=self.cpus, max_retries=self.retries, max_calls=1)(_on_ray)
         remote = remote.options(runtime_env={"env_vars": ONE_THREAD})
-        references: dict[Any, Job] = {}
-        by_name: dict[str, Any] = {}
+        references: dict[ObjectRef[str | None], Job] = {}
+        by_name: dict[str, ObjectRef[str | None]] = {}
         try:
             for job in jobs:
-                data = {"kind": job.kind, "data": job.data}
                 log = str(log_file(logs, job).resolve())
-                by_name[job.name] = remote.remote(data, log, by_name.get(job.needs or ""))
+                by_name[job.name] = remote.remote(message_of(job), log, by_name.get(job.needs or ""))
                 references[by_name[job.name]] = job
             while references:
                 done, _ = ray.wait(list(references), timeout=PAUSE)
@@ -157,14 +167,19 @@ class Ray:
             if began_here:
                 ray.shutdown()
 
-    def _outcome(self, reference: Any) -> str | None:
+    def _outcome(self, reference: ObjectRef[str | None]) -> str | None:
         try:
             return self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             return str(error).strip().splitlines()[0]
 
 
-def _on_ray(job: dict[str, Any], log: str, _: Any) -> str | None:
+def message_of(job: Job) -> Message:
+    """What the process of a job is given."""
+    return {"kind": job.kind, "data": job.data}
+
+
+def _on_ray(job: Message, log: str, _: object) -> str | None:
     """A job, in a process that Ray started; what went wrong is a result, so that only lost nodes are retried."""
     import traceback
 
@@ -192,11 +207,11 @@ def _problem(code: int, logs: Path, job: Job) -> str | None:
 
 
 def log_file(logs: Path, job: Job) -> Path:
-    """What a job printed."""
+    """The file with the output of a job."""
     return logs / f"{job.name.replace(' ', '-')}.log"
 
 
 def last_line(logs: Path, job: Job) -> str:
-    """The last thing a job said."""
+    """The last line of a job's output."""
     lines = log_file(logs, job).read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "ended without a word"
+    return lines[-1] if lines else "ended without output"

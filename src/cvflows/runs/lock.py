@@ -1,4 +1,4 @@
-"""One writer per run folder: a lock that ends with its process."""
+"""One writer per run folder: a lock that is released when its process ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cvflows.errors import StoreError
 from cvflows.files import make_folder, open_plain, reason
 
 SHORTEST = 0.5
-"""Seconds to keep trying at least: somebody may just be looking whether the folder is locked."""
+"""Least seconds to keep trying: another process may hold the lock only to check whether the folder is locked."""
 
 
 class FolderLock:
@@ -27,7 +27,7 @@ class FolderLock:
         return self._descriptor is not None
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Lock the folder, made if need be; wait that many seconds for whoever holds it, then refuse."""
+        """Lock the folder, made if missing; an error if another process still holds it after `patience` seconds."""
         if self.held:
             return
         make_folder(self.folder)
@@ -78,7 +78,7 @@ def _locks(descriptor: int) -> bool:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is still the one of that name: a lock on a deleted file keeps nobody out."""
+    """Whether an open file is still the one of that name: a lock on a deleted file locks nothing."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
     except OSError:

@@ -1,7 +1,7 @@
-"""Mirrors: run folders copied to an object store at their checkpoints, and fetched by whoever resumes them.
+"""Mirrors: run folders copied to an object store at their checkpoints, and fetched to resume them.
 
 For machines that share no folder, or that may vanish. What a checkpoint names is copied before `checkpoint.json`, and
-no file is ever half there under its name, so at any moment the copy holds a whole checkpoint, as the folder does.
+a file has its name only once it is whole, so at any moment the copy holds a whole checkpoint, as the folder does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LAST = ("previous.json", "checkpoint.json", "final.json")
 """Copied after everything else, in this order."""
 HEAVY = (".bin", ".safetensors")
 WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
-"""Stores whose objects appear only when they are whole; elsewhere a copy gets its name when it is."""
+"""Stores whose objects appear only when they are whole; elsewhere a file is renamed once it is."""
 
 
 class Mirror:
@@ -29,7 +29,7 @@ class Mirror:
         except ImportError:
             raise ArgumentError("mirror", "fsspec, with `pip install 'cvflows[ray]'`", "none") from None
         try:
-            self._store, self._root = fsspec.core.url_to_fs(url)
+            self.store, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise ArgumentError("mirror", f"the address of an object store ({error})", url) from None
         self._sent: dict[Path, tuple[int, int]] = {}
@@ -43,7 +43,7 @@ class Mirror:
                 mark = path.stat().st_size, path.stat().st_mtime_ns
                 if self._sent.get(path) != mark:
                     target = self._address(place, path.relative_to(folder).as_posix())
-                    self._store.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+                    self.store.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
                     self._put(path, target)
                     self._sent[path] = mark
             self._forget_old_states(folder, place)
@@ -51,14 +51,14 @@ class Mirror:
             raise StoreError(self._address(place), f"cannot be written ({error})") from None
 
     def pull(self, folder: Path, place: str, *, light: bool = False) -> None:
-        """Fetch `place` into `folder`, unless that is ahead; `light`: only what reports read, nothing to go on from."""
+        """Fetch `place` into `folder`, unless that is ahead; `light`: without what only resuming needs."""
         start = self._address(place)
-        if not self._store.exists(start):
+        if not self.store.exists(start):
             return
         if self._step(folder, light=light) >= self._remote_step(place) >= 0:
             return
         try:
-            names = [self._relative(start, name) for name in self._store.find(start)]
+            names = [self._relative(start, name) for name in self.store.find(start)]
             names = [name for name in names if not name.endswith(".partial")]
             for name in sorted(names, key=lambda name: LAST.index(name) if name in LAST else -1):
                 if not (light and name.endswith(HEAVY)):
@@ -69,23 +69,23 @@ class Mirror:
             raise StoreError(start, f"cannot be read ({error})") from None
 
     def _put(self, path: Path, target: str) -> None:
-        protocol = self._store.protocol
+        protocol = self.store.protocol
         if WHOLE & {protocol} if isinstance(protocol, str) else WHOLE & set(protocol):
-            self._store.put_file(str(path), target)
+            self.store.put_file(str(path), target)
         else:
-            self._store.put_file(str(path), f"{target}.partial")
-            self._store.mv(f"{target}.partial", target)
+            self.store.put_file(str(path), f"{target}.partial")
+            self.store.mv(f"{target}.partial", target)
 
     def _get(self, source: str, path: Path) -> None:
         make_folder(path.parent)
         if path.parent.is_symlink() or path.is_symlink():
             raise StoreError(path, "is or lies in a symbolic link, which is not followed")
         partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-        self._store.get_file(source, str(partial))
+        self.store.get_file(source, str(partial))
         os.replace(partial, path)
 
     def _relative(self, start: str, name: str) -> str:
-        """The name of an object below `start`, if it stays there."""
+        """The name of an object relative to `start`; an error where it is not below it."""
         relative = name[len(start) :].lstrip("/")
         parts = relative.split("/")
         if not name.startswith(start) or {"", ".", ".."} & set(parts) or set(relative) & set("\\\0"):
@@ -96,7 +96,7 @@ class Mirror:
         return "/".join((self._root.rstrip("/"), *parts))
 
     def _step(self, folder: Path, *, light: bool) -> int:
-        """How far a folder is; nowhere, unless `light`, without the state that its checkpoint names."""
+        """The step of a folder's checkpoint; -1 where there is none, or, unless `light`, where its state is missing."""
         try:
             data = read_bytes(folder / "checkpoint.json", MOST_JSON)
         except StoreError:
@@ -106,20 +106,20 @@ class Mirror:
 
     def _remote_step(self, place: str) -> int:
         path = self._address(place, "checkpoint.json")
-        if not self._store.exists(path) or self._store.size(path) > MOST_JSON:
+        if not self.store.exists(path) or self.store.size(path) > MOST_JSON:
             return -1
-        return _step_of(self._store.cat_file(path))
+        return _step_of(self.store.cat_file(path))
 
     def _forget_old_states(self, folder: Path, place: str) -> None:
         for ending in ("safetensors", "bin"):
             kept = {path.name for path in folder.glob(f"*.{ending}")}
-            for name in self._store.glob(self._address(place, f"*.{ending}")):
+            for name in self.store.glob(self._address(place, f"*.{ending}")):
                 if name.rsplit("/", 1)[1] not in kept:
-                    self._store.rm_file(name)
+                    self.store.rm_file(name)
 
 
 def _is_copied(path: Path) -> bool:
-    """Plain files, except those that mean something here only."""
+    """Plain files, except those with a meaning on this machine only."""
     return path.is_file() and not path.is_symlink() and path.name != "lock" and path.suffix != ".partial"
 
 

@@ -1,50 +1,26 @@
-"""Where runs stand, read from their folders while others write to them."""
+"""The progress of runs, read from their folders while other processes write to them."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 from cvflows.errors import what
+from cvflows.figures import State, Status
 from cvflows.files import open_plain
-from cvflows.runs.store import RunFolder
+from cvflows.runs.folder import RunFolder
 
-State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadable"]
 TAIL = 4096
 SIGNS = {"config.json", "checkpoint.json"}
-"""What makes a folder one of a run."""
+"""A folder with one of these holds a run."""
 RECENT = 20
 """Episodes that the return and the violations of a running run are averaged over."""
 
 
-@dataclass(frozen=True)
-class Status:
-    """One run: how far it is, the mean return and the violations in percent of its last episodes or its evaluation."""
-
-    folder: Path
-    task: str
-    method: str
-    seed: int
-    state: State
-    step: int
-    steps: int
-    value: float = math.nan
-    cv_percent: float = math.nan
-    problem: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """JSON-ready: without numbers that JSON does not know."""
-        values = {**asdict(self), "folder": str(self.folder)}
-        return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
-
-
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The run folders at or below some paths, in order; those that lost one of their files too."""
+    """The run folders at or below some paths, in order, also those with a file missing."""
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         for place, below, files in os.walk(path):
@@ -56,7 +32,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_status(folder: Path) -> Status:
-    """Where a run stands; a folder that cannot be read says why."""
+    """The status of a run; of a folder that cannot be read, why."""
     try:
         return _status(folder)
     except Exception as error:  # one bad run does not end a view of many
@@ -100,7 +76,7 @@ def _last_lines(path: Path) -> list[dict[str, str]]:
     return [dict(zip(names, line.split(","), strict=True)) for line in lines if line.count(",") == len(names) - 1]
 
 
-def summary(statuses: Iterable[Status]) -> dict[str, Any]:
+def summary(statuses: Iterable[Status]) -> dict[str, int]:
     """How many runs are in which state."""
     counts: dict[str, int] = {}
     for status in statuses:

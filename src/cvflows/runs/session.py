@@ -1,19 +1,21 @@
-"""A whole run: prepare task and map, train, evaluate at the end; or resume one that was cut off."""
+"""A whole run: prepare task and map, train, evaluate at the end; or resume one that was interrupted."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from cvflows.envs.worlds import Env
 from cvflows.errors import ArgumentError, DamageWarning, StoreError
+from cvflows.figures import RunFigures
 from cvflows.maps.base import ActionMap
+from cvflows.maps.fit import Progress
 from cvflows.maps.store import load_map
-from cvflows.runs.agent import begin_folder, fitted_map, resolved, restored
 from cvflows.runs.board import Board, WeightsAndBiases
 from cvflows.runs.config import RunConfig, method_of, with_inputs
-from cvflows.runs.store import RunFolder, parse_csv
+from cvflows.runs.folder import RunFolder, parse_csv
+from cvflows.runs.preparation import begin_folder, fitted_map, resolved, restored
 from cvflows.runs.tally import summarise
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
@@ -27,29 +29,28 @@ def begin(
     folder: str | Path,
     *,
     map_folder: Path | None = None,
-    make_env: Callable[[], Any] | None = None,
-    fit_tick: Any = None,
+    make_env: Callable[[], Env] | None = None,
+    fit_tick: Progress | None = None,
     wandb: str | None = None,
     patience: float = 0.0,
 ) -> Trainer:
     """A new run in `folder`, with a map that is read from `map_folder` or fitted now, shown in a W&B project.
 
-    The folder is locked until the trainer is closed; `patience` is how many seconds to wait for another process.
+    The folder is locked until the trainer is closed; `patience`: seconds to wait for a process that holds it.
     """
     run = RunFolder(folder)
     with run.opening(patience):
         run.check(config)
         check_new(run)
-        map_: ActionMap | None = None
-        mapped = method_of(config).decoder == "map"
-        if not (mapped and map_folder is not None):  # a map that is given brings its constraint
+        map_: ActionMap | None
+        if map_folder is not None and method_of(config).needs_map:
+            map_ = load_map(map_folder)
+            task = _with_constraint_of(map_, task)
+        else:
+            if map_folder is not None and not map_folder.is_dir():
+                raise ArgumentError("map_folder", "a folder with a map in it", map_folder)
             task = resolved(task, config)
-        if mapped:
-            map_ = load_map(map_folder) if map_folder is not None else fitted_map(task, config, progress=fit_tick)
-            if map_folder is not None:
-                task = _with_constraint_of(map_, task)  # type: ignore[arg-type]
-        elif map_folder is not None and not map_folder.is_dir():
-            raise ArgumentError("map", "a folder with a map in it", map_folder)
+            map_ = fitted_map(task, config, progress=fit_tick)
         config = with_inputs(config, task.constraint, map_)  # a board knows a run by its whole fingerprint
         trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
         begin_folder(run, trainer)
@@ -61,22 +62,22 @@ def check_new(run: RunFolder) -> None:
     if run.is_locked() and not run.lock.held:
         raise StoreError(run.path, "is being trained by another process")
     if run.has_checkpoint():
-        raise ArgumentError("out", f"a new folder; continue this one with `cvflows resume {run.path}`", run.path)
+        raise ArgumentError("out", f"a new folder; to resume this run: `cvflows resume {run.path}`", run.path)
 
 
 def resume(
     folder: str | Path,
     task: Task | None = None,
     *,
-    make_env: Callable[[], Any] | None = None,
+    make_env: Callable[[], Env] | None = None,
     look_only: bool = False,
     wandb: str | None = None,
     patience: float = 0.0,
 ) -> Trainer:
     """The run in `folder`, as of its last checkpoint, or from the start where it has none.
 
-    It is locked until the trainer is closed; `look_only` neither locks nor changes it, since it may still be running,
-    and asks for a checkpoint.
+    The folder is locked until the trainer is closed. With `look_only` it must hold a checkpoint, and is neither locked
+    nor changed, since the run may still be in progress.
     """
     run = RunFolder(folder)
     config = run.config()
@@ -95,8 +96,8 @@ def _boards(project: str | None, config: RunConfig, run: RunFolder) -> list[Boar
 
 def complete(
     trainer: Trainer, tick: Tick | None = None, evaluation_tick: Callable[[int], None] | None = None
-) -> dict[str, Any]:
-    """Train to the end, evaluate, write `final.json`, say how it went, and close the trainer."""
+) -> RunFigures:
+    """Train to the end, evaluate, write `final.json` and close the trainer; the figures of the run."""
     assert trainer.folder is not None
     try:
         figures = _final(trainer.folder)
@@ -121,8 +122,8 @@ def complete(
     return {**figures, "seconds": round(seconds, 1), "steps_per_second": speed}
 
 
-def _final(folder: RunFolder) -> dict[str, Any] | None:
-    """The last evaluation of a complete run; where it is damaged, it is made again."""
+def _final(folder: RunFolder) -> RunFigures | None:
+    """The last evaluation of a complete run; None where it is missing or damaged, so that it is repeated."""
     try:
         return folder.final()
     except StoreError as error:
@@ -135,5 +136,5 @@ def _with_constraint_of(map_: ActionMap, task: Task) -> Task:
     if task.limits is not None:
         return task.with_constraint(map_.constraint, None)
     if map_.constraint != task.constraint:
-        raise ArgumentError("map", f"a map of {task.name}'s set", map_.constraint)
+        raise ArgumentError("map_folder", f"a map of {task.name}'s set", map_.constraint)
     return task

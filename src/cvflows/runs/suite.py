@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NotRequired, Protocol, TypedDict
 
+from cvflows.figures import Status
 from cvflows.files import exists
-from cvflows.runs.config import RunConfig
+from cvflows.runs.folder import RunFolder
 from cvflows.runs.grid import Grid, Job, jobs_of
 from cvflows.runs.launch import Ended
 from cvflows.runs.mirror import Mirror
-from cvflows.runs.progress import Status, read_status, summary
-from cvflows.runs.store import RunFolder
+from cvflows.runs.progress import read_status, summary
 
 OVER = ("complete", "failed")
 LOOK_EVERY = 1.0
-"""Seconds between looks at the folders of runs that go on."""
+"""Seconds between looks at the folders of runs in progress."""
+
+
+class SuiteFigures(TypedDict):
+    """How a suite went: where, how many runs, how many in which state, and what failed."""
+
+    out: str
+    runs: int
+    states: dict[str, int]
+    failures: dict[str, str]
+    seconds: NotRequired[float]
+    interrupted: NotRequired[bool]
 
 
 class Launcher(Protocol):
     """What starts jobs: `launch.Local` or `launch.Ray`."""
 
     def run(self, jobs: Sequence[Job], logs: Path, ended: Ended, tick: Callable[[], None]) -> None:
-        """Do the jobs, say how each ended."""
+        """Do the jobs; call `ended` after each."""
 
 
 @dataclass
 class Suite:
     """A grid in a folder.
 
-    What is complete is skipped, what was cut off goes on. A run that fails does not stop the others. With a `mirror`,
-    the address of an object store, machines need share no folder.
+    Complete runs are skipped, interrupted ones are resumed. A run that fails does not stop the others. With a `mirror`,
+    the address of an object store, machines need not share a folder.
     """
 
     grid: Grid
@@ -52,8 +62,8 @@ class Suite:
                 self._fetch(job)
                 self.statuses[job.name] = self._look(job)
 
-    def run(self, launcher: Launcher, tick: Callable[[Suite], None] | None = None) -> dict[str, Any]:
-        """Do what is left, and say how it went."""
+    def run(self, launcher: Launcher, tick: Callable[[Suite], None] | None = None) -> SuiteFigures:
+        """Do the runs that are not complete; the figures of the suite."""
         left = [job for job in self.jobs if job.kind == "run" and self.statuses[job.name].state not in OVER]
         needed = {job.needs for job in left}
         first = [job for job in self.jobs if job.kind == "prepare" and job.name in needed]
@@ -84,7 +94,7 @@ class Suite:
         launcher.run([*first, *left], self.out / "logs", ended, look)
         return {**self.summary(), "seconds": round(time.monotonic() - began, 1)}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> SuiteFigures:
         """Counts of states, and what failed."""
         states = summary(self.statuses.values())
         return {"out": str(self.out), "runs": len(self.statuses), "states": states, "failures": self.failures}
@@ -95,18 +105,19 @@ class Suite:
             Mirror(self.mirror).pull(job.folder, job.folder.relative_to(self.out).as_posix(), light=True)
 
     def _look(self, job: Job) -> Status:
-        """Where a run stands; one that has no folder waits."""
-        config = job.data["config"]
-        named = job.folder, config["task"], config["method"], config["seed"]
+        """The status of a run; one that has no folder is waiting."""
+        config = job.config
+        assert config is not None
+        waiting = Status(job.folder, config.task, config.method, config.seed, "waiting", 0, config.steps)
         if (problem := self.failures.get(job.name)) is not None:
-            return Status(*named, "failed", 0, config["steps"], problem=problem)
+            return replace(waiting, state="failed", problem=problem)
         if not exists(job.folder / "config.json"):
-            return Status(*named, "waiting", 0, config["steps"])
+            return waiting
         status = read_status(job.folder)
         if status.state == "unreadable":
-            return replace(status, task=config["task"], method=config["method"], seed=config["seed"])
-        if RunFolder(job.folder).config().plan != RunConfig.from_json(config):
+            return replace(status, task=config.task, method=config.method, seed=config.seed)
+        if RunFolder(job.folder).config().plan != config:
             problem = f"{job.folder} holds a run with other settings: choose another folder"
             self.failures[job.name] = problem
-            return Status(*named, "failed", 0, config["steps"], math.nan, math.nan, problem)
+            return replace(waiting, state="failed", problem=problem)
         return status

@@ -1,21 +1,21 @@
-"""What is counted: per episode, and over many."""
+"""What is counted in an episode, and figures of many episodes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cvflows.constraints.guard import Verdict
 from cvflows.constraints.outcome import Outcome
-from cvflows.envs.worlds import LEFT
+from cvflows.envs.worlds import LEFT, Info
 
 
 class Asked(NamedTuple):
-    """What the constraint says of the action that a policy asked for; two looser tolerances of the literature too."""
+    """Whether the action that a policy asked for is forbidden, also at the looser tolerances of two papers."""
 
     forbidden: bool
     violation: float
@@ -28,8 +28,8 @@ class Episode:
     """One episode. Violations are those of the action asked for, before any projection.
 
     `empty` counts steps at which no allowed action was found, `executed` those at which a forbidden one was executed
-    for want of an allowed one. `kasaura` and `flowpg` count those that looser tolerances of the literature would (see
-    `constraints/legacy.py`). `left` says that it ended by leaving the safe states, `cut` that a checkpoint ended it.
+    instead. `kasaura` and `flowpg` count violations at the looser tolerances of two papers (see
+    `constraints/legacy_metric.py`). `left`: it ended by leaving the safe states; `cut`: a checkpoint ended it.
     """
 
     step: int = 0
@@ -58,16 +58,18 @@ class Episode:
         self.kasaura += int(asked.kasaura)
         self.flowpg += int(asked.flowpg)
 
-    def close(self, info: dict[str, Any]) -> None:
+    def close(self, info: Info) -> None:
         """Count how the episode ended."""
         self.left = int(info.get("ended") == LEFT)
 
     @classmethod
     def parse(cls, row: Mapping[str, str]) -> Episode:
         """From a line of `metrics.csv`."""
-        kinds = {"reward": float, "violation": float}
-        values: dict[str, Any] = {name: kinds.get(name, int)(row[name]) for name in COLUMNS if name in row}
-        return cls(**values)
+        episode = cls()
+        for name in COLUMNS:
+            if name in row:
+                setattr(episode, name, (float if name in ("reward", "violation") else int)(row[name]))
+        return episode
 
 
 COLUMNS = tuple(entry.name for entry in fields(Episode))

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
-from cvflows.agents.accepting import PREFERENCES, Rejections, draw_preference
-from cvflows.agents.decoding import Acted
-from cvflows.agents.exploring import Exploration
+from cvflows.agents.base import Metrics
+from cvflows.agents.experience import Steps
 from cvflows.agents.learner import Learner
-from cvflows.agents.replay import Replay
+from cvflows.agents.problem import Acted
 from cvflows.envs.reading import observed, rewarded
+from cvflows.envs.worlds import Env
 from cvflows.errors import StoreError
 from cvflows.maps.base import ActionMap
 from cvflows.runs.acting import LearningError, TaskGuard, episode_seed, make_problem, play
 from cvflows.runs.board import Board, TensorBoard
 from cvflows.runs.checkpoint import Counts
 from cvflows.runs.config import RunConfig, method_of, with_inputs
-from cvflows.runs.store import TABLES, RunFolder, csv_lines, parse_csv
+from cvflows.runs.folder import TABLES, RunFolder, csv_lines, parse_csv
 from cvflows.runs.tally import Episode, summarise
 from cvflows.tasks.base import Task
 
-CHUNK = 10
-"""Updates per call where many are due at once."""
 LOOK_EVERY = 1000
-"""Steps between looks at the losses, which wait for the updates to finish."""
+"""Steps between readings of the losses, each of which waits for the updates to finish."""
 TRAINING, EVALUATION = 0, 1
 
 
 class Trainer:
-    """A run in progress: a learner, its environments, its data, and the counts that say where it stands.
+    """A run in progress: a learner, its environments, its data and its counts.
 
     What happens depends on the config alone. At a checkpoint every environment begins a new episode, so that a run
     that is resumed there repeats what the first one did. `folder` is locked until `close`; with `look_only` it must
@@ -47,7 +44,7 @@ class Trainer:
         map_: ActionMap | None,
         *,
         folder: RunFolder | None = None,
-        make_env: Callable[[], Any] | None = None,
+        make_env: Callable[[], Env] | None = None,
         look_only: bool = False,
         boards: Sequence[Board] = (),
     ) -> None:
@@ -56,22 +53,22 @@ class Trainer:
         self.folder = None if look_only else folder
         self.make_env = make_env or task.make_env
         self.guard = TaskGuard(task)
-        self._told = PREFERENCES if self.method.tries > 1 else 0
-        self.learner = Learner(self.method, config.settings, make_problem(task, self._told), map_, config.seed)
-        self.replays = {"replay": Replay(config.hyper.buffer, self.learner.row_width)}
-        self.rejections: Rejections | None = None
-        if self._told:
-            self.replays["rejected"] = Replay(config.hyper.buffer, self.learner.row_width)
-            self.rejections = Rejections(task.observation_dim, self.replays["rejected"])
-        self.rng = np.random.default_rng([config.seed, 7])
-        self.exploration = Exploration(config.num_envs, self.learner.noise_dim, config.hyper.noise_correlation)
-        self.step = self.due = self.started = self.saved = self.looked = 0
+        self.learner = Learner(
+            self.method,
+            config.chosen,
+            make_problem(task),
+            map_,
+            seed=config.seed,
+            steps=config.steps,
+            environments=config.num_envs,
+        )
+        self.step = self.started = self.saved = self.looked = 0
         self.episodes: list[Episode] = []
         self.evaluations: list[dict[str, float]] = []
         self.losses: dict[str, float] = {}
         self.tables: dict[str, list[str]] = {name: [] for name in TABLES}
-        self.envs: list[Any] = []
-        self._newest: dict[str, Any] = {}
+        self.envs: list[Env] = []
+        self._newest: Metrics = {}
         self._clock = time.perf_counter()
         if folder is not None and look_only:
             folder.check(config)
@@ -82,8 +79,13 @@ class Trainer:
         if self.folder is not None:
             self.boards.append(TensorBoard(self.folder.path / "tensorboard", self.step))
 
+    @property
+    def random_steps(self) -> int:
+        """Steps at the start that take random actions."""
+        return self.config.random_steps
+
     def _open(self, folder: RunFolder) -> None:
-        """Lock the folder, make sure that it is this run's, then remove what follows its checkpoint."""
+        """Lock the folder, check that it holds this run, then remove what was written after its checkpoint."""
         with folder.opening():
             folder.check(self.config)
             if folder.has_checkpoint():
@@ -106,7 +108,7 @@ class Trainer:
             self._save()
 
     def close(self) -> None:
-        """Close the environments and the event files, and let others write to the folder."""
+        """Close the environments and the event files, and unlock the folder."""
         for env in self.envs:
             env.close()
         self.envs = []
@@ -127,82 +129,52 @@ class Trainer:
         )
         return {"step": self.step, **summarise(played)}
 
-    def decide(self, observations: np.ndarray, noise: np.ndarray | None = None) -> Acted:
-        """What the agent does at observations (n, o), without exploring where there is no `noise`."""
-        return self.learner.act(self.rejections.tell(observations) if self.rejections else observations, noise)
+    def decide(self, observations: np.ndarray) -> Acted:
+        """What the agent does at observations (n, o), without exploring."""
+        return self.learner.decide(observations)
 
     def _restart(self) -> None:
         """Begin a new episode in every environment."""
-        self.observations = np.zeros((self.config.num_envs, self.task.observation_dim + self._told), np.float32)
-        self.seen = np.zeros((self.config.num_envs, self.task.observation_dim))  # as exact as they came
+        self.learner.experience.restart()
+        self.seen = np.zeros((self.config.num_envs, self.task.observation_dim))  # in the precision they came in
         self.now = [self._begin(index) for index in range(self.config.num_envs)]
 
     def _begin(self, index: int) -> Episode:
-        seed = episode_seed(self.config.seed, TRAINING, self.started)
-        size = self.task.observation_dim
-        env = self.envs[index]
-        self.observations[index, :size] = self.seen[index] = observed(env, env.reset(seed=seed)[0], size)
-        if self._told:
-            self.observations[index, size:] = draw_preference(seed)
-        self.exploration.restart(index)
+        seed, env = episode_seed(self.config.seed, TRAINING, self.started), self.envs[index]
+        self.seen[index] = observed(env, env.reset(seed=seed)[0], self.task.observation_dim)
+        self.learner.begin(index, seed)
         self.started += 1
         return Episode(number=self.started - 1)
 
     def _advance(self) -> None:
-        """One step in every environment; the updates that are due run beside it."""
-        before, warm = self.observations, self.step >= self.config.hyper.learning_starts
-        size = self.task.observation_dim
-        stochastic = warm and self.method.rule == "sac"  # whose density is that of independent draws
-        noise = self.exploration.draw(self.rng, white=stochastic)
-        acted = (self.learner.act if warm else self.learner.act_randomly)(before, noise)
+        """One step in every environment: act, guard, step, keep, learn what is due."""
+        before = self.seen.astype(np.float32)
+        acted = self.learner.explore(before)
         chosen = self.guard(self.seen, acted)
-        self._update()
-        after, rewards, terminal = before.copy(), *np.zeros((2, len(before)), np.float32)
-        ended: list[int] = []
+        rewards, terminal = np.zeros((2, len(before)), np.float32)
+        done = np.zeros(len(before), bool)
         for index, env in enumerate(self.envs):
-            following, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
-            after[index, :size] = self.seen[index] = observed(env, following, size)
+            observation, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
+            self.seen[index] = observed(env, observation, self.task.observation_dim)
             rewards[index], terminal[index] = rewarded(env, reward), terminated
             chosen.record(self.now[index], index, float(reward))
-            if terminated or truncated:
+            done[index] = terminated or truncated
+            if done[index]:
                 self.now[index].close(info)
-                ended.append(index)
-        taken = acted.latent if self.method.critic_sees == "latent" else chosen.executed
-        if self.rejections:
-            rewards = self.rejections.rewards(before, rewards, chosen.projected)
-            self.rejections.keep(before, acted)
-        rows = np.concatenate([before, taken, rewards[:, None], after, terminal[:, None]], axis=1)
-        self.replays["replay"].add(rows)
+        after = self.seen.astype(np.float32)
+        self.learner.add(Steps(before, acted, chosen.executed, chosen.projected, rewards, after, terminal, done))
         self.step += len(before)
-        self.observations = after
-        self._count_updates(ended)
-        self._end(ended)
-
-    def _batches(self, count: int) -> np.ndarray:
-        """Batches of stored rows; a share of them rejected actions, where the method keeps any."""
-        rows = self.replays["replay"].sample(self.rng, (count, self.config.hyper.batch))
-        if self.rejections:
-            self.rejections.mix(rows, self.rng, self.step)
-        return rows
+        self._learn()
+        self._end(np.flatnonzero(done).tolist())
 
     def _crossed(self, every: int) -> bool:
         return self.step // every > (self.step - self.config.num_envs) // every
 
-    def _count_updates(self, ended: list[int]) -> None:
-        """Updates are due for the steps that were taken, at once or at the end of the episode."""
-        if self.step <= self.config.hyper.learning_starts:
-            return
-        if self.config.hyper.standardise and self.step - self.config.num_envs <= self.config.hyper.learning_starts:
-            seen = self.replays["replay"].rows[: len(self.replays["replay"]), : self.task.observation_dim]
-            self.learner.standardise(seen)
-        at_once = self.config.hyper.train_every is not None
-        steps = self.config.num_envs if at_once else sum(self.now[index].length for index in ended)
-        self.due += steps * self.config.hyper.updates_per_step
-
     def _end(self, ended: list[int]) -> None:
-        """Close episodes, evaluate, begin new ones; a checkpoint that is due breaks off the others."""
+        """Close episodes, evaluate, begin new ones; a checkpoint that is due ends the other episodes too."""
         closed = [self.now[index] for index in ended]
-        save = self.folder is not None and bool(ended) and self.step - self.saved >= self.config.checkpoint_every
+        due = self.folder is not None and self.step - self.saved >= self.config.checkpoint_every
+        save = due and self.learner.experience.may_pause(at_end=bool(ended))
         if save:
             for index, episode in enumerate(self.now):
                 if index not in ended:
@@ -225,35 +197,34 @@ class Trainer:
             for index in ended:
                 self.now[index] = self._begin(index)
 
-    def _update(self) -> None:
-        """Take the updates that are due, in calls of one size, or two."""
-        every = self.config.hyper.train_every or CHUNK
-        rest = self.config.hyper.train_every is None
-        while self.due >= every or (rest and self.due):
-            size = every if self.due >= every else 1
-            self._newest = self.learner.update(self._batches(size), self.rng)
-            self.due -= size
-            if self.step // LOOK_EVERY > self.looked // LOOK_EVERY:
-                self._look(self._newest)
+    def _learn(self) -> None:
+        metrics = self.learner.learn()
+        if metrics is None:
+            return
+        self._newest = metrics
+        if self.step // LOOK_EVERY > self.looked // LOOK_EVERY:
+            self._look(metrics)
 
-    def _look(self, losses: dict[str, Any]) -> None:
+    def _look(self, losses: Metrics) -> None:
         self.looked = self.step
         self.losses = self._finite(losses)
         self._write("losses.csv", [{"step": self.step, **self.losses}])
         self._log("losses", self.losses)
 
-    def _finite(self, losses: dict[str, Any]) -> dict[str, float]:
+    def _finite(self, losses: Metrics) -> dict[str, float]:
         found = {name: float(value) for name, value in losses.items()}
         wrong = [name for name, value in found.items() if not np.isfinite(value)]
         if wrong:
-            raise LearningError(f"{', '.join(wrong)} became NaN or infinite at step {self.step}: learn more slowly")
+            raise LearningError(
+                f"{', '.join(wrong)} became NaN or infinite at step {self.step}: try a lower learning rate"
+            )
         return found
 
     def _log(self, group: str, figures: dict[str, float]) -> None:
         for board in self.boards:
             board.log(group, self.step, figures)
 
-    def _write(self, table: str, rows: list[Any]) -> None:
+    def _write(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         lines = csv_lines(rows, heading=not self.tables[table])
         if lines:
             self.tables[table].append(lines)
@@ -262,29 +233,33 @@ class Trainer:
 
     def _save(self) -> None:
         assert self.folder is not None
-        self._finite(self._newest)  # a checkpoint of a broken learner would be of no use
+        self._finite(self._newest)  # a checkpoint with NaN in it is of no use
         seconds, self._clock = time.perf_counter() - self._clock, time.perf_counter()
         self._write("timing.csv", [{"step": self.step, "from": self.saved, "seconds": round(seconds, 3)}])
-        self.folder.save(self.learner.state, self.replays, self._counts())
+        self.folder.save(self.learner.state, self.learner.experience.tables, self._counts())
         self.saved = self.step
 
     def save_to(self, folder: RunFolder) -> None:
         """Write everything into any folder, at once."""
         self._finite(self._newest)
         tables = {name: "".join(parts) for name, parts in self.tables.items()}
-        folder.save_whole(self.learner.state, self.replays, self._counts(), tables)
+        folder.save_whole(self.learner.state, self.learner.experience.tables, self._counts(), tables)
 
     def _counts(self) -> Counts:
-        return Counts(self.step, self.due, self.started, self.looked, dict(self.rng.bit_generator.state))
+        learner = self.learner
+        counts = learner.experience.counts()
+        return Counts(self.step, self.started, self.looked, counts, dict(learner.rng.bit_generator.state))
 
     def _restore(self, folder: RunFolder, cut: bool) -> None:
-        self.learner.state = folder.load(self.learner.state, self.replays, cut=cut)
+        learner = self.learner
+        learner.state = folder.load(learner.state, learner.experience.tables, cut=cut)
         assert folder.current is not None
         counts = folder.current.counts
-        self.step, self.due, self.started, self.looked = counts.step, counts.due, counts.started, counts.looked
+        self.step, self.started, self.looked = counts.step, counts.started, counts.looked
         self.saved = self.step
         try:
-            self.rng.bit_generator.state = counts.rng
+            learner.experience.restore(counts.experience)
+            learner.rng.bit_generator.state = counts.rng
             texts = {name: folder.text(name, tail=False) for name in TABLES}
             self.tables = {name: [text] if text else [] for name, text in texts.items()}
             self.episodes = [Episode.parse(row) for row in parse_csv(texts["metrics.csv"])]

@@ -1,8 +1,8 @@
-"""What one process of a suite does: prepare what the runs of a task share, or take a run to its end.
+"""What one process of a suite does: prepare what the runs of a task share, or complete a run.
 
     python -m cvflows.runs.worker '{"kind": "run", …}'
 
-Both go on where they were cut off, and leave alone what is complete.
+Both resume where they were interrupted, and do not repeat what is complete.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from cvflows.agents.methods import method
 from cvflows.errors import CVFlowsError
-from cvflows.maps.fit import FitConfig
-from cvflows.runs.agent import PREPARING, fit_for
+from cvflows.plugins import load_plugins
 from cvflows.runs.config import RunConfig, method_of
-from cvflows.runs.fitting import save_report
-from cvflows.runs.grid import map_folder
+from cvflows.runs.fitting import fit_map, save_report
+from cvflows.runs.folder import RunFolder
+from cvflows.runs.grid import JobData, map_folder
 from cvflows.runs.mirror import Mirror
+from cvflows.runs.preparation import FITTING, PREPARING
 from cvflows.runs.session import begin, complete, resume
-from cvflows.runs.store import RunFolder
 from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
 LOCK_SECONDS = 60.0
-"""How long to wait for a run that another process still holds: it may be dying."""
+"""Seconds to wait for a run that another process still holds: it may be ending."""
 
 
-def work(kind: str, data: Mapping[str, Any], scratch: Path | None = None) -> None:
+def work(kind: str, data: JobData, scratch: Path | None = None) -> None:
     """Do a job of `grid.jobs_of`; with a mirror, in `scratch` instead of `out`, which may be another machine's."""
-    mirror = Mirror(data["mirror"]) if data.get("mirror") else None
+    load_plugins()
+    mirror = Mirror(data["mirror"]) if data["mirror"] else None
     root = Path(data["out"]) if mirror is None or scratch is None else scratch
     place, shared = data["place"], data.get("shared", data["place"])
     if mirror is not None:
@@ -59,8 +59,8 @@ def prepare(name: str, form: str, methods: list[str], folder: Path) -> None:
     for chosen in map(method, methods):
         target = map_folder(folder, chosen)
         if not target.exists():
-            report = fit_for(chosen, task, FitConfig(seed=PREPARING, check_every=250))
-            whole = target.with_name(f"{target.name}.{os.getpid()}")  # a map is there, or it is not
+            report = fit_map(task, chosen.map, FITTING, fitted_to=chosen.fitted_to)
+            whole = target.with_name(f"{target.name}.{os.getpid()}")  # so that a folder of that name holds a whole map
             save_report(report, whole)
             try:
                 whole.rename(target)
@@ -83,13 +83,13 @@ def shared_task(name: str, form: str, folder: Path, *, learn: bool = False) -> T
 
 
 def run(config: RunConfig, folder: Path, shared: Path, push: Callable[[], None]) -> None:
-    """Begin a run, or go on with it, to its end; `push` is called when it was saved."""
+    """Begin or resume a run, and complete it; `push` is called after every checkpoint."""
     held = RunFolder(folder)
     if held.has_checkpoint():
         trainer = resume(folder, patience=LOCK_SECONDS)
     else:
         task, chosen = shared_task(config.task, config.form, shared), method_of(config)
-        source = map_folder(shared, chosen) if chosen.decoder == "map" else None
+        source = map_folder(shared, chosen) if chosen.needs_map else None
         trainer = begin(task, config, folder, map_folder=source, patience=LOCK_SECONDS)
     pushed = trainer.saved
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from cvflows.constraints.contexts import ContextDistribution, Observed, Uniform
 from cvflows.constraints.ranges import Ranges
 from cvflows.errors import ArgumentError
-from cvflows.tasks.hyper import Hyper, hyper
 
 if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
-    import gymnasium
-
     from cvflows.constraints.base import AbstractConstraint
     from cvflows.constraints.guard import OnEmpty
-
-    Env = gymnasium.Env[Any, Any]
-Reader = Callable[[Any], Any]
+    from cvflows.envs.reading import Reader
+    from cvflows.envs.worlds import Env
+    from cvflows.tasks.statewise import LearnedTask, LearnOptions
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class SetSpec:
     """One set of a task as data: its name, its arguments, and which context entries it reads (None: all)."""
 
     name: str
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
     entries: tuple[int, ...] | None = None
 
 
@@ -37,13 +34,13 @@ class SetSpec:
 class Task:
     """An action-constrained control problem.
 
-    **What it is called:** `name`, `environment`, `words`, `formula`; `in_paper` marks the paper's benchmark.
+    **What it is called:** `name`, `environment`, `description`, `formula`; `in_paper` marks the paper's benchmark.
 
     **The environment:** `maker` is a Gymnasium id, "module:function", or a function, called with `settings` and a
-    render mode; `family` picks the hyper-parameters.
+    render mode; `family` picks the settings of algorithms.
 
     **What is allowed:** `allowed` is a constraint, or `SetSpec`s that make one; or `limits` are the states that must
-    not be left: the constraint on actions is then learned, from random transitions, when it is first asked for.
+    not be left: the constraint on actions is then learned from random transitions when it is first needed.
     `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set. `on_empty`:
     what is executed where no action is allowed (see `Guard`).
 
@@ -53,11 +50,11 @@ class Task:
 
     name: str
     environment: str
-    words: str
+    description: str
     formula: str
     action_dim: int
     observation_dim: int
-    maker: str | Callable[..., Any]
+    maker: str | Callable[..., Env]
     allowed: tuple[SetSpec, ...] | AbstractConstraint = ()
     limits: Ranges | None = None
     reads: tuple[tuple[int, float], ...] | Reader = ()
@@ -65,7 +62,7 @@ class Task:
     convex: bool = True
     star_shaped: bool = True
     share: float | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     family: str = "MuJoCo"
     in_paper: bool = False
     on_empty: OnEmpty | None = None
@@ -77,7 +74,7 @@ class Task:
             return self.allowed
         if self.limits is not None:
             return self._learned.constraint
-        return _build(self.allowed, len(self.reads))  # type: ignore[arg-type]
+        return _build(self.allowed, len(self._entries))
 
     @cached_property
     def contexts(self) -> ContextDistribution:
@@ -93,20 +90,16 @@ class Task:
         """What counts as a violation: forbidden `actions`, or `episodes` that left the safe states."""
         return "actions" if self.limits is None else "episodes"
 
-    def hyper(self, rule: str) -> Hyper:
-        """The benchmark's hyper-parameters for an update rule, `sac` or `td3`."""
-        return hyper(self.family, rule)
-
-    def context(self, observation: Any) -> np.ndarray:
+    def context(self, observation: object) -> np.ndarray:
         """The context of one observation or of a batch: shape (..., context_dim)."""
-        observation = np.asarray(observation)
-        if observation.ndim == 0 or observation.shape[-1] != self.observation_dim:
-            raise ArgumentError("observation", f"shape (..., {self.observation_dim})", observation.shape)
+        array = np.asarray(observation)
+        if array.ndim == 0 or array.shape[-1] != self.observation_dim:
+            raise ArgumentError("observation", f"shape (..., {self.observation_dim})", array.shape)
         if callable(self.reads):
-            return np.asarray(self.reads(observation))
-        return observation[..., self._indices] * self._factors.astype(observation.dtype)
+            return np.asarray(self.reads(array))
+        return array[..., self._indices] * self._factors.astype(array.dtype)
 
-    def make_env(self, *, guard: bool = False, render_mode: str | None = None, **settings: Any) -> Env:
+    def make_env(self, *, guard: bool = False, render_mode: str | None = None, **settings: object) -> Env:
         """A new environment with actions in [-1,1]; with `guard`, one that executes only allowed actions."""
         from cvflows.tasks.making import make
 
@@ -120,7 +113,7 @@ class Task:
     @classmethod
     def from_env(
         cls,
-        env: Any,
+        env: object,
         constraint: AbstractConstraint | None = None,
         context: Sequence[int] | Reader | None = None,
         *,
@@ -134,8 +127,8 @@ class Task:
 
         return from_env(env, constraint, context, limits=limits, contexts=contexts, on_empty=on_empty, name=name)
 
-    def learn(self, form: str = "stopping", **options: Any) -> Any:
-        """A `LearnedTask`: this task, of states that must not be left, with its actions' constraint learned."""
+    def learn(self, form: str = "stopping", **options: Unpack[LearnOptions]) -> LearnedTask:
+        """This task, which limits states, with a learned constraint on actions; `options` are those of `learn_task`."""
         from cvflows.tasks.statewise import learn_task
 
         return learn_task(self, form, **options)
@@ -144,17 +137,22 @@ class Task:
     def _learned(self) -> Task:
         return self.learn().task
 
+    @property
+    def _entries(self) -> tuple[tuple[int, float], ...]:
+        """Observation entries and factors; none where a function reads the context."""
+        return self.reads if isinstance(self.reads, tuple) else ()
+
     @cached_property
     def _indices(self) -> np.ndarray:
-        return np.array([index for index, _ in self.reads], int)  # type: ignore[union-attr]
+        return np.array([index for index, _ in self._entries], int)
 
     @cached_property
     def _factors(self) -> np.ndarray:
-        return np.array([factor for _, factor in self.reads], float)  # type: ignore[union-attr]
+        return np.array([factor for _, factor in self._entries], float)
 
     def _visited(self) -> Observed:
         """Contexts of the states that random allowed actions lead to."""
-        from cvflows.envs.rollout import collect
+        from cvflows.envs.transitions import collect
 
         return Observed(self.context(collect(self.make_env(guard=True), steps=2_000).before.astype(np.float32)))
 
@@ -164,7 +162,7 @@ class Task:
 
 
 def _build(specs: tuple[SetSpec, ...], context_dim: int) -> AbstractConstraint:
-    from cvflows.constraints.sets import make_set
+    from cvflows.constraints.sets.registry import make_set
 
     parts = []
     for spec in specs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from cvflows.constraints.contexts import ContextDistribution, Normal, Product, Uniform
 from cvflows.constraints.ranges import Ranges
@@ -18,7 +18,8 @@ from cvflows.tasks.base import SetSpec, Task
 HOPPER_SPEEDS, HOPPER_ANGLES = (8, 9, 10), (2, 3, 4)
 SIX_SPEEDS, SIX_ANGLES = (11, 12, 13, 14, 15, 16), (2, 3, 4, 5, 6, 7)  # Walker2d and HalfCheetah
 REACHER_SPEEDS = (6, 8)
-INF = math.inf
+NOTHING = Uniform(0, -1.0, 1.0)
+"""The distribution of an empty context."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Place:
     observation_dim: int
     action_dim: int
     family: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
 
 
 REACHER = Place("Reacher", "cvflows.envs.reacher:Reacher", 9, 2, "Reacher")
@@ -38,8 +39,8 @@ HOPPER = Place("Hopper-v5", "Hopper-v5", 11, 3, "Hopper")
 WALKER = Place("Walker2d-v5", "Walker2d-v5", 17, 6, "MuJoCo")
 CHEETAH = Place("HalfCheetah-v5", "HalfCheetah-v5", 17, 6, "MuJoCo")
 ANT = Place("Ant-v5", "Ant-v5", 105, 8, "MuJoCo")
-BALL_1D = Place("Ball, 1-D", "cvflows.envs.ball:Ball", 3, 1, "world", {"n": 1})
-BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:Ball", 9, 3, "world", {"n": 3})
+BALL_1D = Place("Ball, 1-D", "cvflows.envs.ball:BallWorld", 3, 1, "world", {"n": 1})
+BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:BallWorld", 9, 3, "world", {"n": 3})
 CORRIDOR = Place("Spaceship", "cvflows.envs.spaceship:corridor", 4, 2, "world")
 ARENA = Place("Spaceship", "cvflows.envs.spaceship:arena", 4, 2, "world")
 POLE = Place("Pole", "cvflows.envs.pole:Pole", 3, 1, "world")
@@ -47,11 +48,31 @@ BIKES_3 = Place("Bikes", "cvflows.envs.bikes:Bikes", 8, 3, "world", {"zones": 3,
 BIKES_5 = Place("Bikes", "cvflows.envs.bikes:Bikes", 12, 5, "world", {"zones": 5, "total": 150})
 
 
-def _task(name: str, place: Place, words: str, formula: str, *sets: SetSpec, **more: Any) -> Task:
+class Reading(TypedDict):
+    """Which observation entries a set reads, with their factors, and the p_S that stands for them."""
+
+    reads: tuple[tuple[int, float], ...]
+    distribution: ContextDistribution | None
+
+
+def _task(
+    name: str,
+    place: Place,
+    description: str,
+    formula: str,
+    *sets: SetSpec,
+    reads: tuple[tuple[int, float], ...] = (),
+    distribution: ContextDistribution | None = NOTHING,
+    limits: Ranges | None = None,
+    convex: bool = True,
+    star_shaped: bool = True,
+    share: float | None = None,
+    in_paper: bool = False,
+) -> Task:
     return Task(
         name=name,
         environment=place.title,
-        words=words,
+        description=description,
         formula=formula,
         action_dim=place.action_dim,
         observation_dim=place.observation_dim,
@@ -59,12 +80,18 @@ def _task(name: str, place: Place, words: str, formula: str, *sets: SetSpec, **m
         settings=place.settings,
         family=place.family,
         allowed=sets,
-        **more,
+        reads=reads,
+        distribution=distribution,
+        limits=limits,
+        convex=convex,
+        star_shaped=star_shaped,
+        share=share,
+        in_paper=in_paper,
     )
 
 
-def _reading(contexts: ContextDistribution, *indices: int) -> dict[str, Any]:
-    """The observation entries a set reads, as they are, and the p_S that stands for them."""
+def _reading(contexts: ContextDistribution | None, *indices: int) -> Reading:
+    """Entries as they are, and their p_S."""
     return {"reads": tuple((index, 1.0) for index in indices), "distribution": contexts}
 
 
@@ -77,21 +104,31 @@ def _angles(size: int) -> Uniform:
 
 
 def _total_power(
-    name: str, place: Place, bound: float, contexts: ContextDistribution, speeds: tuple[int, ...], **more: Any
+    name: str,
+    place: Place,
+    bound: float,
+    contexts: ContextDistribution,
+    speeds: tuple[int, ...],
+    *,
+    share: float,
+    in_paper: bool = False,
 ) -> Task:
     chosen = SetSpec("Orthoplex", {"dim": place.action_dim, "bound": bound})
-    words = f"total joint power at most {bound:g}"
-    return _task(name, place, words, f"Σ|wᵢaᵢ| ≤ {bound:g}", chosen, **_reading(contexts, *speeds), **more)
+    description, formula = f"total joint power at most {bound:g}", f"Σ|wᵢaᵢ| ≤ {bound:g}"
+    reading = _reading(contexts, *speeds)
+    return _task(name, place, description, formula, chosen, **reading, share=share, in_paper=in_paper)
 
 
-def _spent_power(name: str, place: Place, speeds: tuple[int, ...], bound: float, **more: Any) -> Task:
+def _spent_power(
+    name: str, place: Place, speeds: tuple[int, ...], bound: float, *, share: float, in_paper: bool = False
+) -> Task:
     chosen = SetSpec("MaxPower", {"dim": place.action_dim, "bound": bound})
-    words = f"spent joint power at most {bound:g}"
+    description, formula = f"spent joint power at most {bound:g}", f"Σmax(wᵢaᵢ,0) ≤ {bound:g}"
     reading = _reading(_speeds(len(speeds)), *speeds)
-    return _task(name, place, words, f"Σmax(wᵢaᵢ,0) ≤ {bound:g}", chosen, **reading, **more)
+    return _task(name, place, description, formula, chosen, **reading, share=share, in_paper=in_paper)
 
 
-def _power_and_lean(name: str, place: Place, joints: tuple[tuple[int, ...], ...], **more: Any) -> Task:
+def _power_and_lean(name: str, place: Place, joints: tuple[tuple[int, ...], ...], *, share: float) -> Task:
     d = place.action_dim
     return _task(
         name,
@@ -101,28 +138,36 @@ def _power_and_lean(name: str, place: Place, joints: tuple[tuple[int, ...], ...]
         SetSpec("Orthoplex", {"dim": d, "bound": 10.0}, tuple(range(d))),
         SetSpec("SinSquared", {"dim": d, "bound": 0.1}, tuple(range(d, 2 * d))),
         **_reading(Product((_speeds(d), _angles(d))), *joints[0], *joints[1]),
+        share=share,
         in_paper=True,
-        **more,
     )
 
 
-def _shell(name: str, place: Place, inner: float, outer: float, words: str, **more: Any) -> Task:
+def _shell(name: str, place: Place, inner: float, outer: float, description: str, *, share: float) -> Task:
     """A hollow ball, its radii given as squares."""
     chosen = SetSpec("Shell", {"dim": place.action_dim, "inner": math.sqrt(inner), "outer": math.sqrt(outer)})
     formula = f"{inner:g} ≤ Σaᵢ² ≤ {outer:g}"
-    return _task(name, place, words, formula, chosen, convex=False, star_shaped=False, in_paper=True, **more)
+    return _task(name, place, description, formula, chosen, convex=False, star_shaped=False, share=share, in_paper=True)
 
 
-def _states(name: str, place: Place, words: str, formula: str, *limits: tuple[int, float, float], **more: Any) -> Task:
+def _states(
+    name: str,
+    place: Place,
+    description: str,
+    formula: str,
+    *limits: tuple[int, float, float],
+    share: float,
+    in_paper: bool = False,
+) -> Task:
     """A task of states that must not be left; its context is the whole observation."""
-    reading = _reading(Uniform(0, -1.0, 1.0), *range(place.observation_dim)) | {"distribution": None}
-    return _task(name, place, words, formula, limits=Ranges(limits), **reading, **more)
+    reading = _reading(None, *range(place.observation_dim))
+    return _task(name, place, description, formula, limits=Ranges(limits), **reading, share=share, in_paper=in_paper)
 
 
 def _allocation(name: str, place: Place, total: float) -> Task:
-    words = f"{place.settings['total']} bikes shared among {place.action_dim} zones of 40 docks"
+    description = f"{place.settings['total']} bikes shared among {place.action_dim} zones of 40 docks"
     chosen = SetSpec("Sum", {"dim": place.action_dim, "total": total, "low": -1.0, "high": 1.0})
-    return _task(name, place, words, f"Σaᵢ = {total:g}", chosen, share=0.0)
+    return _task(name, place, description, f"Σaᵢ = {total:g}", chosen, share=0.0)
 
 
 _ENTRIES = (

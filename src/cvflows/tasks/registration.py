@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import gymnasium
+import numpy as np
 
+from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import TASKS, task
+
+if TYPE_CHECKING:  # `import cvflows` loads neither JAX nor MuJoCo
+    from cvflows.constraints.base import AbstractConstraint
 
 
 def gymnasium_id(name: str) -> str:
@@ -23,23 +28,23 @@ def register_tasks() -> None:
             )
 
 
-def make_task(name: str, *, guard: bool = True, render_mode: str | None = None, **settings: Any) -> Any:
+def make_task(name: str, *, guard: bool = True, render_mode: str | None = None, **settings: object) -> TaskEnv:
     """The environment of a task, with its `task` and its `constraint`; only allowed actions are executed.
 
-    `guard=False` gives the bare environment, which then carries the task alone.
+    `guard=False` gives the environment without the guard.
     """
     return TaskEnv(task(name), guard=guard, render_mode=render_mode, **settings)
 
 
-class TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any], gymnasium.utils.RecordConstructorArgs):
+class TaskEnv(gymnasium.Wrapper[np.ndarray, np.ndarray, np.ndarray, np.ndarray], gymnasium.utils.RecordConstructorArgs):
     """An environment that carries its `task`."""
 
-    def __init__(self, found: Any, *, guard: bool, render_mode: str | None, **settings: Any) -> None:
+    def __init__(self, found: Task, *, guard: bool, render_mode: str | None, **settings: object) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self)
         super().__init__(found.make_env(guard=guard, render_mode=render_mode, **settings))
         self.task = found
 
     @property
-    def constraint(self) -> Any:
+    def constraint(self) -> AbstractConstraint:
         """The allowed actions; learned on first use where the task limits states."""
         return self.task.constraint

@@ -1,7 +1,7 @@
 """Does a learned constraint keep its limits? Guarded episodes are played; exits are counted and explained.
 
 A held-out error says how well one step is predicted. It does not say whether actions are strong enough to keep the
-limits, so the guard is tried: with random actions, and with actions that push at one limit, a = sign(w_i(s)).
+limits, so the guard is tested: with random actions, and with actions that push at one limit, a = sign(w_i(s)).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -19,7 +19,9 @@ import numpy as np
 from cvflows.constraints.learned import SLIVER, Learned
 from cvflows.constraints.outcome import Outcome
 from cvflows.constraints.ranges import Ranges
-from cvflows.envs.rollout import checked
+from cvflows.envs.transitions import checked
+from cvflows.envs.worlds import Info
+from cvflows.figures import PolicyFigures, SelfTestFigures
 
 if TYPE_CHECKING:
     from cvflows.tasks.base import Task
@@ -88,8 +90,8 @@ class PolicyTest:
         """How often each limit was passed for each cause, most frequent first."""
         return dict(Counter((exit_.limit, exit_.cause) for exit_ in self.exits).most_common())
 
-    def as_json(self) -> dict[str, Any]:
-        """Figures for machines."""
+    def as_json(self) -> PolicyFigures:
+        """JSON-ready."""
         return {
             "policy": self.policy,
             "episodes": self.episodes,
@@ -105,7 +107,7 @@ class PolicyTest:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """What happened when the guard of a learned constraint was tried."""
+    """What happened when the guard of a learned constraint was tested."""
 
     policies: tuple[PolicyTest, ...]
     seconds: float
@@ -155,8 +157,8 @@ class SelfTest:
             f"What to do: {'; '.join(advice)}"
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """Figures for machines."""
+    def as_json(self) -> SelfTestFigures:
+        """JSON-ready."""
         return {
             "passed": self.passed,
             "problem": self.problem,
@@ -172,7 +174,7 @@ def run_self_test(
     """Play guarded episodes of at most `steps` steps: with random actions, and pushing at each limit.
 
     `task` has limits and the constraint of `learned`; `seen` (n, o) are the observations it was learned from.
-    Environments are new ones, with seeds of their own.
+    Environments are new, and their seeds differ from those of the learned transitions.
     """
     began = time.perf_counter()
     assert task.limits is not None
@@ -192,7 +194,7 @@ def run_self_test(
 
 
 class _Trials:
-    """A guarded environment in which policies are tried."""
+    """A guarded environment in which policies are tested."""
 
     def __init__(self, task: Task, limits: Ranges, learned: Learned, seen: np.ndarray, steps: int) -> None:
         self.limits, self.constraint, self.steps = limits, learned.constraint, steps
@@ -208,7 +210,7 @@ class _Trials:
 
     def run(self, name: str, policy: Policy, episodes: int, rng: np.random.Generator) -> PolicyTest:
         """`episodes` of a policy."""
-        taken = projected = outside = 0
+        steps = projected = outside = 0
         exits: list[Exit] = []
         for _ in range(episodes):
             before = checked(self.env.reset(seed=int(rng.integers(2**31)))[0])
@@ -217,9 +219,9 @@ class _Trials:
                 continue
             for step in range(self.steps):
                 wanted = policy(before)
-                following, _, terminated, truncated, info = self.env.step(wanted)
-                after = checked(following)
-                taken += 1
+                next_observation, _, terminated, truncated, info = self.env.step(wanted)
+                after = checked(next_observation)
+                steps += 1
                 projected += bool(info["projected"])
                 left = bool(self.limits.passed(after).any())
                 if left:
@@ -227,11 +229,9 @@ class _Trials:
                 if left or terminated or truncated:
                     break
                 before = after
-        return PolicyTest(name, episodes - outside, outside, taken, projected, tuple(exits))
+        return PolicyTest(name, episodes - outside, outside, steps, projected, tuple(exits))
 
-    def _explain(
-        self, before: np.ndarray, wanted: np.ndarray, after: np.ndarray, info: dict[str, Any], step: int
-    ) -> Exit:
+    def _explain(self, before: np.ndarray, wanted: np.ndarray, after: np.ndarray, info: Info, step: int) -> Exit:
         """Which limit the step from `before` to `after` passed by most, and why."""
         costs = self.limits(np.asarray(after, float))
         limit = int(np.argmax(costs))
@@ -239,7 +239,7 @@ class _Trials:
             cause = Cause.EMPTY
         else:
             drift, slope = (part[limit] for part in self.signal(before))
-            effect, strength = float(slope @ info["executed"]), float(np.abs(slope).sum())
+            effect, strength = float(slope @ np.asarray(info["executed"])), float(np.abs(slope).sum())
             change = costs[limit] - self.limits(np.asarray(before, float))[limit]
             rounding = SLACK * self.claimed[limit] + ROUNDING * max(1.0, float(np.abs(before).max()))
             right = abs(drift + effect - change) <= self.claimed[limit] + rounding
@@ -248,8 +248,8 @@ class _Trials:
         unseen = np.flatnonzero((before < self.low) | (before > self.high))
         return Exit(self.limits.names[limit], cause, step, tuple(unseen.tolist()))
 
-    def _outcome(self, before: np.ndarray, wanted: np.ndarray, info: dict[str, Any]) -> int:
+    def _outcome(self, before: np.ndarray, wanted: np.ndarray, info: Info) -> int:
         """How the guard found the action that it executed."""
-        if (known := info.get("outcome")) is not None:
-            return int(known)
+        if isinstance(known := info.get("outcome"), int):
+            return known
         return int(self.constraint.projection(np.asarray(before, np.float32), np.asarray(wanted, np.float32)).outcome)

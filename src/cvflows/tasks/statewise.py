@@ -1,23 +1,36 @@
-"""From states that must not be left to actions that are allowed: collect transitions, learn their constraint."""
+"""From limits on states to a constraint on actions: collect transitions, learn the constraint, test it."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from cvflows.constraints.contexts import Observed
-from cvflows.constraints.learned import Learned, learn
-from cvflows.envs.rollout import Tick, collect
+from cvflows.constraints.learned import Learned, Signal, learn
+from cvflows.envs.transitions import Tick, collect
 from cvflows.errors import ArgumentError, UnenforceableLimitError, UnsafeLimitsWarning, dimension
+from cvflows.figures import CostFigures, SignalFigures
 from cvflows.tasks.base import Task
 from cvflows.tasks.selftest import MOST, SelfTest, run_self_test
 
 
+class LearnOptions(TypedDict, total=False):
+    """Options of `learn_task`."""
+
+    episodes: int | None
+    steps: int
+    seed: int
+    family: str | None
+    self_test: int
+    allow_weak: bool
+    tick: Tick | None
+
+
 class LearnedTask(NamedTuple):
-    """A task whose constraint was learned, how well, from how much, and whether it keeps its limits when tried."""
+    """A task whose constraint was learned, how well, from how many episodes, and whether it keeps its limits."""
 
     task: Task
     learned: Learned
@@ -25,20 +38,33 @@ class LearnedTask(NamedTuple):
     seconds: float
     self_test: SelfTest | None
 
-    def as_json(self) -> dict[str, Any]:
-        """Figures for machines; `seconds` does not include the self-test, which has its own."""
+    def as_json(self) -> SignalFigures:
+        """JSON-ready; `seconds` does not include the self-test, which has its own."""
         assert self.task.limits is not None
-        figures = self.learned.as_json()
-        names = self.task.limits.names
-        costs = [{"limit": name, **cost} for name, cost in zip(names, figures["costs"], strict=True)]
-        tried = None if self.self_test is None else self.self_test.as_json()
+        learned = self.learned
+        costs = [_figures(name, signal) for name, signal in zip(self.task.limits.names, learned.signals, strict=True)]
         return {
-            **figures,
+            "form": learned.constraint.form,
+            "model": learned.family,
+            "transitions": learned.transitions,
             "costs": costs,
             "episodes": self.episodes,
             "seconds": round(self.seconds, 3),
-            "self_test": tried,
+            "self_test": None if self.self_test is None else self.self_test.as_json(),
         }
+
+
+def _figures(limit: str, signal: Signal) -> CostFigures:
+    return {
+        "limit": limit,
+        "error": signal.error,
+        "worst": signal.worst,
+        "spread": signal.spread,
+        "persistence": signal.persistence,
+        "push": signal.push,
+        "strength": signal.strength,
+        "overpowered": signal.overpowered,
+    }
 
 
 def learn_task(
@@ -59,11 +85,11 @@ def learn_task(
 
     - `episodes`, `steps`: collect that many random episodes, but at most that many transitions.
     - `family`: of signal models, see `cvflows.learn`.
-    - `self_test`: guarded episodes per policy that try the result; a warning says so where more than 1 % of them leave
-      the limits. 0 skips the test.
+    - `self_test`: guarded episodes per policy that test the result; there is a warning where more than 1 % of them
+      leave the limits. 0 skips the test.
     - `allow_weak`: accept limits that are pushed at harder than full braking in more than 1 % of the visited states;
       by default they are refused.
-    - `tick`: told how many transitions there are so far.
+    - `tick`: called with the number of transitions so far.
     """
     if task.limits is None:
         raise ArgumentError("task", "limits on states; the actions of this one are constrained directly", task.name)
@@ -77,10 +103,10 @@ def learn_task(
         _refuse_weak(learned, task.limits.names)
     found = task.with_constraint(learned.constraint, Observed(transitions.before.astype(np.float32)))
     seconds = time.perf_counter() - began
-    tried = run_self_test(found, learned, transitions.before, episodes=self_test, seed=seed) if self_test else None
-    if tried is not None and tried.problem is not None:
-        warnings.warn(tried.problem, UnsafeLimitsWarning, stacklevel=3)
-    return LearnedTask(found, learned, episodes, seconds, tried)
+    tested = run_self_test(found, learned, transitions.before, episodes=self_test, seed=seed) if self_test else None
+    if tested is not None and tested.problem is not None:
+        warnings.warn(tested.problem, UnsafeLimitsWarning, stacklevel=3)
+    return LearnedTask(found, learned, episodes, seconds, tested)
 
 
 def _refuse_weak(learned: Learned, names: tuple[str, ...]) -> None:

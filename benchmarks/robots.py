@@ -1,0 +1,131 @@
+"""Does PPO+CVFlow learn to move robots within minutes, without a forbidden action? suites/robots.toml, and its figures.
+
+    make robots                                             # hours; what has a row is skipped, the rest is resumed
+    CVFLOWS_WORKERS=0 python -m benchmarks.robots --out results     # only collects the runs that are complete
+
+Runs are in the folder that CVFLOWS_RUNS names, runs/robots by default, where `cvflows suite suites/robots.toml` may
+have trained them as well. A complete run becomes a row of the journal: its folder is not needed any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import ROOT, Bar, main
+from benchmarks.journal import Journal
+from benchmarks.learning_figures import draw_curves
+
+GRID = "suites/robots.toml"
+RETURNS = {
+    "H+M": 3160.0,
+    "H+O+S": 3050.0,
+    "H+D": 3240.0,
+    "W+M": 4800.0,
+    "W+O+S": 3670.0,
+    "R+L2": 19.5,
+    "R+D": 19.0,
+    "HC+O": 6500.0,
+}
+MINUTES = 10.0
+"""What a run of Hopper or Walker2d may take on one core."""
+SMALL: dict[str, Any] = {"seeds": 1, "steps": 4096, "final_episodes": 2, "evaluate_every": 2048, "tasks": ("H+M",)}
+
+
+def run(quick: bool, journal: Journal) -> dict[str, Any]:
+    """Train what is missing of the grid, then collect every complete run."""
+    if quick:
+        with tempfile.TemporaryDirectory() as scratch:
+            return {"runs": train(Path(scratch), SMALL, 2, journal), "bars": []}
+    folder = Path(os.environ.get("CVFLOWS_RUNS", ROOT / "runs" / "robots"))
+    runs = train(folder, {}, int(os.environ.get("CVFLOWS_WORKERS", "2")), journal)
+    if journal.path is not None and runs:
+        draw_curves(runs, {"PPO+CVFlow": lambda run: True}, ROOT / "docs" / "images" / "robots.png", columns=4)
+    return {"runs": runs, "bars": list(bars(runs))}
+
+
+def train(folder: Path, changes: dict[str, Any], workers: int, journal: Journal) -> list[dict[str, Any]]:
+    """Figures of the grid's complete runs, after those were trained that have no row; with no workers, none is."""
+    from cvflows.runs.grid import Grid
+    from cvflows.runs.launch import Local
+    from cvflows.runs.suite import Suite
+    from cvflows.terminal import live_runs
+
+    suite = Suite(Grid.from_settings({**Grid.read(ROOT / GRID), **changes}), folder)
+    jobs = [job for job in suite.jobs if job.config is not None]
+    parts = {job.name: journal.part((job.name,), job.config.as_json() if job.config else None) for job in jobs}
+    rows = {job.name: journal.find(parts[job.name]) for job in jobs}
+    if journal.only_list:
+        print("\n".join(name for name, row in rows.items() if row is None))
+        sys.exit()
+    suite.jobs = [job for job in suite.jobs if rows.get(job.name) is None]
+    if workers:
+        with live_runs() as draw:
+            suite.run(Local(workers), lambda suite: draw(suite.statuses.values(), suite.preparing))
+    for job in jobs:
+        if rows[job.name] is None and suite.statuses[job.name].state == "complete":
+            rows[job.name] = journal.add(parts[job.name], *figures_of(job.folder))
+    return [row["figures"] for row in rows.values() if row is not None]
+
+
+def figures_of(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures of a complete run, and where they come from."""
+    from cvflows.reports.records import load_runs
+    from cvflows.runs.config import as_command
+    from cvflows.tasks.catalogue import task
+
+    (record,) = load_runs([folder]).records
+    config, final, about = record.config, record.final, record.about
+    assert final is not None
+    found: dict[str, Any] = {"task": config.task, "method": config.method, "seed": config.seed}
+    found |= {"steps": config.steps, "minutes": round(record.seconds / 60, 2)}
+    found |= {"final": final["final"], "training": final["training"]}
+    steps, returns = (record.evaluations[name].tolist() for name in ("step", "return"))
+    found["curve"] = list(zip(steps, returns, strict=True))
+    machine = {name: about.get(name) for name in ("cores", "processor", "python", "jax")}
+    command = as_command(config, task(config.task).family)
+    return found, {"commit": about.get("commit"), "command": command, "machine": machine}
+
+
+def bars(runs: Sequence[dict[str, Any]]) -> Iterator[Bar]:
+    """Means of the seeds; no forbidden action in training or of the final policy; minutes on one core."""
+    for name, least in RETURNS.items():
+        some = [run for run in runs if run["task"] == name]
+        if not some:
+            continue
+        yield Bar(f"{name} return, mean of {len(some)} seeds", _mean(run["final"]["return"] for run in some), least)
+        asked = sum(run[part]["cv_count"] for run in some for part in ("training", "final"))
+        yield Bar(f"{name} forbidden actions asked for", asked, 0, at_least=False)
+        if name[0] in "HW" and not name.startswith("HC"):
+            yield Bar(f"{name} minutes", max(run["minutes"] for run in some), MINUTES, at_least=False)
+
+
+def _mean(values: Iterator[float]) -> float:
+    some = list(values)
+    return sum(some) / len(some)
+
+
+def table(report: dict[str, Any]) -> str:
+    """Means and worst seeds beside the paper's best."""
+    from cvflows.reports.paper import reported
+
+    paper = reported("return")
+    lines = ["| task | steps | seeds | return | worst seed | paper's best | forbidden | minutes |", "|---" * 8 + "|"]
+    for name in dict.fromkeys(run["task"] for run in report["runs"]):
+        some = [run for run in report["runs"] if run["task"] == name]
+        returns = [run["final"]["return"] for run in some]
+        best = max(value.mean for (task, _), value in paper.items() if task == name)
+        asked = sum(int(run[part]["cv_count"]) for run in some for part in ("training", "final"))
+        digits = 1 if best < 100 else 0
+        cells = [name, f"{some[0]['steps']:,}", str(len(some))]
+        cells += [f"{value:,.{digits}f}" for value in (sum(returns) / len(returns), min(returns), best)]
+        lines.append(f"| {' | '.join(cells)} | {asked} | {_mean(run['minutes'] for run in some):.1f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main("robots", run, table, parts="runs")

@@ -1,0 +1,183 @@
+"""Figures that are printed, written as JSON and reported: their names and types."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, NotRequired, TypedDict
+
+State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadable"]
+"""Of a run."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """One run: steps so far and in all; mean return and violations in percent, of recent episodes or the evaluation."""
+
+    folder: Path
+    task: str
+    method: str
+    seed: int
+    state: State
+    step: int
+    steps: int
+    value: float = math.nan
+    cv_percent: float = math.nan
+    problem: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """JSON-ready: NaN, which JSON does not know, as None."""
+        values = {**asdict(self), "folder": str(self.folder)}
+        return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
+
+
+class TaskRow(TypedDict):
+    """A task, as `cvflows tasks` lists it."""
+
+    task: str
+    environment: str
+    gymnasium_id: str
+    constraint: str
+    formula: str
+    on: str
+    action_dim: int
+    convex: bool
+    star_shaped: bool
+    contexts: str
+    feasible_share: float | None
+    violations: str
+    in_paper: bool
+
+
+class MethodRow(TypedDict):
+    """A method, as `cvflows methods` lists it."""
+
+    method: str
+    algorithm: str
+    decoder: str
+    description: str
+    settings: dict[str, object]
+    map: str | None
+
+
+class SettingRow(TypedDict):
+    """A setting of a method, as `cvflows settings` lists it."""
+
+    name: str
+    value: str
+    default: str
+    allowed: str
+    description: str
+
+
+class ExitCount(TypedDict):
+    """How many episodes passed a limit for one cause."""
+
+    limit: str
+    cause: str
+    episodes: int
+
+
+class PolicyFigures(TypedDict):
+    """Guarded episodes of one policy; those that began outside the limits are counted apart."""
+
+    policy: str
+    episodes: int
+    began_outside: int
+    left: int
+    steps: int
+    projected: int
+    exits: list[ExitCount]
+
+
+class SelfTestFigures(TypedDict):
+    """Whether guarded episodes stayed within the limits."""
+
+    passed: bool
+    problem: str | None
+    unseen: list[int]
+    policies: list[PolicyFigures]
+    seconds: float
+
+
+class CostFigures(TypedDict):
+    """How well the change of one cost is predicted."""
+
+    limit: str
+    error: float
+    spread: float
+    worst: float
+    persistence: float
+    push: float
+    strength: float
+    overpowered: float
+
+
+class SignalFigures(TypedDict):
+    """A learned constraint: its form, what it was learned from, and how well it predicts."""
+
+    form: str
+    model: str
+    transitions: int
+    costs: list[CostFigures]
+    episodes: int | None
+    seconds: float
+    self_test: SelfTestFigures | None
+
+
+class FitFigures(TypedDict):
+    """A fitted map."""
+
+    task: str
+    map: str
+    seed: int
+    seconds: float
+    total_seconds: float
+    gradient_steps: int
+    penalty: float
+    transport: float
+    accuracy: float
+    recall: float
+    covered: float
+    f1: float
+    kl: float
+    mean_violation: float
+    infeasible: int
+    latents: int
+    contexts: int
+    calm: float | None
+    lipschitz: float | None
+    compared: int
+    out: str
+    picture: str
+    signal: NotRequired[SignalFigures]
+
+
+class PaperFigures(TypedDict):
+    """The paper's best method on a task, its mean return and their spread over seeds."""
+
+    method: str
+    mean: float
+    spread: float
+
+
+class RunFigures(TypedDict):
+    """A run: `training` and `final` are what `summarise` makes of their episodes."""
+
+    task: str
+    method: str
+    seed: NotRequired[int]
+    steps: NotRequired[int]
+    violations_count: NotRequired[str]
+    training: NotRequired[dict[str, float]]
+    final: NotRequired[dict[str, float]]
+    fingerprint: NotRequired[str]
+    seconds: NotRequired[float]
+    steps_per_second: NotRequired[float | None]
+    out: NotRequired[str]
+    picture: NotRequired[str]
+    paper: NotRequired[PaperFigures]
+    video: NotRequired[str]
+    missing: NotRequired[str]
+    signal: NotRequired[SignalFigures]
