@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+import cvflows.constraints.runtime  # noqa: F401 - before the first computation
 from cvflows.constraints.arrays import Vector as Vector
 from cvflows.constraints.batches import in_batch
 from cvflows.constraints.columns import AbstractSet, own_context
@@ -26,10 +27,6 @@ from cvflows.constraints.shapes.base import Shape, Unknown, merge
 from cvflows.errors import ArgumentError, CVFlowsError, dimension
 
 Samples = ArrayLike | Sequence[Any]
-
-# On the CPU, handing a decision of 60 µs to another thread and waiting for it takes 80 more. This is the module that
-# everything with arrays imports first; it must be said before the first computation.
-jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 class AbstractConstraint(AbstractSet):
