@@ -43,6 +43,8 @@ class AbstractConstraint(AbstractSet):
     """Whether `&` applies to every part of the set instead, as in a union."""
     holds_centre: ClassVar[bool] = False
     """Whether the rows are known to leave room at `centre` in every context, whatever else is known about them."""
+    searches_centre: ClassVar[bool] = False
+    """Whether `centre` looks for a point inside the set anew in every context."""
 
     def bounds(self, x: Vector) -> tuple[Vector, Vector]:
         one = jnp.ones(self.action_dim)

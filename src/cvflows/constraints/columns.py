@@ -169,7 +169,10 @@ class ColumnSet(eqx.Module):
         return lax.cond(jnp.all(good), lambda: centre, look)
 
     def least_violating(self, *, within_bounds: bool = False) -> Columns:
-        """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y)/reach ≤ t, with rows scaled to 1."""
+        """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y)/reach ≤ t, with rows scaled to 1.
+
+        `within_bounds` counts the bounds among the rows; they make it a longer way, which is taken in smaller steps.
+        """
         start = jnp.clip(self.centre, self.low, self.high)
         rows = self.rows(start)
         reach = jnp.maximum(jnp.max(jnp.abs(rows), axis=0, keepdims=True), 1.0)
@@ -199,7 +202,7 @@ class ColumnSet(eqx.Module):
                     edges = [self.low - z[:dim], z[:dim] - self.high] if within_bounds else []
                     return jnp.concatenate([curved(width, z[:dim]), *edges]) / reach - z[dim:]
 
-                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin).z[:-1]
+                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin, patient=within_bounds).z[:-1]
 
     def restore(self, y: Columns, steps: int) -> Columns:
         """Gauss-Newton on the violated rows, within the bounds."""

@@ -89,7 +89,7 @@ class LearnedConstraint(AbstractConstraint):
     push: tuple[float, ...]
     error: tuple[float, ...]
     convex = proven = True
-    learned = True
+    learned = searches_centre = True
 
     @property
     def action_dim(self) -> int:

@@ -129,15 +129,23 @@ def why_not_star_shaped(
 
 
 def is_searched_for(constraint: AbstractConstraint, contexts: ContextDistribution, anchored: bool = False) -> bool:
-    """Whether rays need a centre that is searched for: asked for, or the set's own lies outside in some context."""
+    """Whether rays start from a point that is searched for: asked for, or the set's own centre is not known to do.
+
+    Samples do not make a centre known: in one context of a thousand it may lie outside.
+    """
+    if constraint.convex:
+        return anchored or not (_searches(constraint) or is_centre_inside(constraint))
     x = contexts.sample(jax.random.key(0), PROBES)
     worst = jax.jit(jax.vmap(lambda x: jnp.max(all_rows(constraint, x, constraint.centre(x)))))(x)
-    outside = float(jnp.max(worst)) > -ROOM
-    if outside and not constraint.convex:
+    if float(jnp.max(worst)) > -ROOM:
         raise ArgumentError("constraint", "a `centre` inside the set in every context", np.asarray(x)[worst.argmax()])
-    return anchored or outside
+    return anchored
 
 
 def centres_to_try(constraint: AbstractConstraint) -> tuple[dict[str, object], ...]:
-    """Options to try in turn: rays from the set's own centre, then from one that is searched for."""
-    return ({},) if not constraint.convex or is_centre_inside(constraint) else ({}, {"anchored": True})
+    """Options to try in turn: the centre that suits the set, then, where the set searched itself, a better search."""
+    return ({}, {"anchored": True}) if constraint.convex and _searches(constraint) else ({},)
+
+
+def _searches(constraint: AbstractConstraint) -> bool:
+    return _searches(constraint.part) if isinstance(constraint, Reads) else constraint.searches_centre
