@@ -37,7 +37,7 @@ def certified(first: int, last: int, **limits: int) -> dict[str, Any]:
 def check(seed: int, **limits: int) -> tuple[bool, str | None]:
     """Whether the map of a random set is certified, and what it promises without keeping it."""
     from cvflows.constraints.base import TOLERANCE
-    from cvflows.maps.certify import has_inside, try_latents
+    from cvflows.maps.certify import has_inside, push_latents, try_latents
     from cvflows.maps.kinds import make_map
 
     drawn = random_set(seed, **limits)
@@ -56,7 +56,7 @@ def check(seed: int, **limits: int) -> tuple[bool, str | None]:
             if lost[inside].any():
                 return True, f"{name}: log-determinant not finite"
     back, _ = _pull(map_, actions, x)
-    away = np.abs(np.asarray(_push(map_, back, x)[0]) - np.asarray(actions)).max(axis=(1, 2))
+    away = np.abs(np.asarray(push_latents(map_, back, x)[0]) - np.asarray(actions)).max(axis=(1, 2))
     far = ~(away < NEAR)
     if far.any() and far[has_inside(constraint, x)].any():
         return True, f"{name}: no round trip"
@@ -70,15 +70,10 @@ def _largest_rows(constraint: Any, x: Any, actions: Any) -> np.ndarray:
 
     with double_precision():
         wide = jnp.asarray(np.asarray(x, float)), jnp.asarray(np.asarray(actions, float))
-        rows = jax.vmap(lambda x, some: jax.vmap(lambda a: all_rows(constraint, x, a))(some))(*wide)
-        return np.asarray(rows).max(axis=-1)
+        each = jax.vmap(lambda x, some: jax.vmap(lambda a: all_rows(constraint, x, a))(some))
+        return np.asarray(jax.jit(each)(*wide)).max(axis=-1)
 
 
 @eqx.filter_jit
 def _pull(map_: Any, actions: Any, x: Any) -> Any:
     return jax.vmap(lambda some, x: jax.vmap(lambda a: map_.inverse(a, x))(some))(actions, x)
-
-
-@eqx.filter_jit
-def _push(map_: Any, latents: Any, x: Any) -> Any:
-    return jax.vmap(lambda some, x: jax.vmap(lambda z: map_.forward(z, x))(some))(latents, x)

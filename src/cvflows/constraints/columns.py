@@ -202,7 +202,9 @@ class ColumnSet(eqx.Module):
                     edges = [self.low - z[:dim], z[:dim] - self.high] if within_bounds else []
                     return jnp.concatenate([curved(width, z[:dim]), *edges]) / reach - z[dim:]
 
-                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin, patient=within_bounds).z[:-1]
+                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin, patient=within_bounds).z[
+                    :-1
+                ]
 
     def restore(self, y: Columns, steps: int) -> Columns:
         """Gauss-Newton on the violated rows, within the bounds."""

@@ -73,7 +73,7 @@ def try_latents(map_: ActionMap, contexts: ContextDistribution, *, seed: int = 0
     keys = jax.random.split(jax.random.key(seed), 2)
     x = probe_contexts(contexts, keys[0])
     latents = probe_latents(map_, keys[1], len(x))
-    return Tried(x, latents, *_push(map_, latents, x))
+    return Tried(x, latents, *push_latents(map_, latents, x))
 
 
 def probe_contexts(contexts: ContextDistribution, key: Array) -> Array:
@@ -120,5 +120,6 @@ def _deepest(constraint: AbstractConstraint, x: Array) -> Array:
 
 
 @eqx.filter_jit
-def _push(map_: ActionMap, latents: Array, x: Array) -> tuple[Array, Array]:
+def push_latents(map_: ActionMap, latents: Array, x: Array) -> tuple[Array, Array]:
+    """Actions and log-determinants of latents (contexts, each, dim) at contexts (contexts, _)."""
     return jax.vmap(lambda some, x: jax.vmap(lambda latent: map_.forward(latent, x))(some))(latents, x)
