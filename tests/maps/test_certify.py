@@ -32,6 +32,26 @@ def test_an_origin_outside_the_bounds_is_no_centre():
     assert largest_rows(CORNER, jnp.zeros(0), point) < -0.01
 
 
+def test_a_centre_that_is_only_usually_inside_is_searched_for():
+    """The mean of the parts' centres lies outside the power limit in rare contexts: samples may miss them."""
+    own = cv.Constraint(lambda x, a: jnp.sum(a) - 1.5, 2, convex=True)
+    rarely = cv.Orthoplex(2, 3.0) & cv.Box(2, (-0.9, -0.26), (0.87, 0.1)) & own
+    assert not is_centre_inside(rarely)
+    contexts, far = cv.Normal(2, 0, 1), jnp.asarray([80.0, 120.0])
+    map_ = make_map("ray", rarely, contexts)
+    actions = jnp.stack([map_.forward(jnp.asarray(latent), far)[0] for latent in ((0.0, -3.0), (2.0, 1.0))])
+    assert (largest_rows(rarely, far[None], actions) <= cv.TOLERANCE).all()
+
+
+def test_little_room_in_many_dimensions_is_found():
+    """The deepest point of a box far from the origin within a ball, against a closed form by bisection."""
+    dim, low, radius = 8, 0.2, 0.58  # the corner nearest to the origin is at 0.566
+    shape = cv.Box(dim, low, 1.0) & cv.Ball(dim, radius)
+    depth = max(t for t in np.linspace(0, 0.4, 40_001) if dim * (low + t) ** 2 / radius**2 - 1 <= -t)
+    found = largest_rows(shape, jnp.zeros(0), inner_point(shape, jnp.zeros(0)))
+    np.testing.assert_allclose(found, -depth, atol=1e-3)
+
+
 def test_auto_certifies_what_lies_off_the_origin():
     map_ = make_map("auto", CORNER, NO_CONTEXT, splines=False)
     assert map_.certified

@@ -145,10 +145,11 @@ class ColumnSet(eqx.Module):
         batched = jax.vmap(rounded, in_axes=-1, out_axes=-1)
         return interior.Curved(lambda width, z: batched(width, self.x, z), kinked)
 
-    def find_anchor(self, *, within_bounds: bool = False) -> Columns:
+    def find_anchor(self, *, within_bounds: bool = False, patient: bool = False) -> Columns:
         """A point inside every set: its centre where that will do, else the point whose worst row is least.
 
-        `within_bounds` counts the bounds among the rows, for a point that must not lie on them.
+        `within_bounds` counts the bounds among the rows, for a point that must not lie on them; `patient` takes longer
+        and misses fewer sets that have little room.
         """
         centre = jnp.clip(self.centre, self.low, self.high)
 
@@ -160,7 +161,7 @@ class ColumnSet(eqx.Module):
         good = start < -1e-3
 
         def look() -> Columns:
-            found = self.least_violating(within_bounds=within_bounds)
+            found = self.least_violating(within_bounds=within_bounds, patient=patient)
             mended = self.restore(found, steps=6)  # an equality may want more digits than the method above has
             found = jnp.where((worst(mended) < jnp.minimum(worst(found), 0))[None], mended, found)
             better = worst(found) < start
@@ -168,10 +169,10 @@ class ColumnSet(eqx.Module):
 
         return lax.cond(jnp.all(good), lambda: centre, look)
 
-    def least_violating(self, *, within_bounds: bool = False) -> Columns:
+    def least_violating(self, *, within_bounds: bool = False, patient: bool = False) -> Columns:
         """argmin_y max_i g_i(y) within the bounds: minimise t subject to g(y)/reach ≤ t, with rows scaled to 1.
 
-        `within_bounds` counts the bounds among the rows; they make it a longer way, which is taken in smaller steps.
+        `within_bounds` counts the bounds among the rows; `patient` goes in smaller steps.
         """
         start = jnp.clip(self.centre, self.low, self.high)
         rows = self.rows(start)
@@ -202,9 +203,7 @@ class ColumnSet(eqx.Module):
                     edges = [self.low - z[:dim], z[:dim] - self.high] if within_bounds else []
                     return jnp.concatenate([curved(width, z[:dim]), *edges]) / reach - z[dim:]
 
-                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin, patient=within_bounds).z[
-                    :-1
-                ]
+                return interior.solve_curved(problem, interior.Curved(raised, kinked), begin, patient=patient).z[:-1]
 
     def restore(self, y: Columns, steps: int) -> Columns:
         """Gauss-Newton on the violated rows, within the bounds."""

@@ -218,7 +218,7 @@ def _anchor(constraint: AbstractConstraint) -> Callable[[np.ndarray], Array]:
     @jax.jit
     def anchor(x: Array) -> Array:
         if constraint.convex:
-            return ColumnSet.at(constraint, x[:, None]).find_anchor()[:, 0]
+            return ColumnSet.at(constraint, x[:, None]).find_anchor(patient=True)[:, 0]
         return project_samples(constraint, x, constraint.centre(x)).action
 
     return anchor

@@ -116,7 +116,7 @@ def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=0)
 def _deepest(constraint: AbstractConstraint, x: Array) -> Array:
-    return ColumnSet.at(constraint, x.T).least_violating(within_bounds=True).T
+    return ColumnSet.at(constraint, x.T).least_violating(within_bounds=True, patient=True).T
 
 
 @eqx.filter_jit

@@ -91,7 +91,7 @@ def inner_point(constraint: AbstractConstraint, x: Float[Array, "context"]) -> V
         return lax.stop_gradient(constraint.centre(x))
     if constraint.context_dim == 0:
         return jnp.asarray(_deepest(constraint), x.dtype)
-    return lax.stop_gradient(ColumnSet.at(constraint, x[:, None]).find_anchor(within_bounds=True)[:, 0])
+    return lax.stop_gradient(ColumnSet.at(constraint, x[:, None]).find_anchor(within_bounds=True, patient=True)[:, 0])
 
 
 @lru_cache(maxsize=4096)
@@ -103,7 +103,7 @@ def _deepest(constraint: AbstractConstraint) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=0)
 def _solve(constraint: AbstractConstraint) -> Vector:
-    return ColumnSet.at(constraint, jnp.zeros((0, 1))).find_anchor(within_bounds=True)[:, 0]
+    return ColumnSet.at(constraint, jnp.zeros((0, 1))).find_anchor(within_bounds=True, patient=True)[:, 0]
 
 
 def ray_centre(constraint: AbstractConstraint, x: Float[Array, "context"], anchored: bool) -> tuple[Vector, bool]:
