@@ -106,6 +106,17 @@ def test_rows_that_contradict_each_other_give_the_least_violation():
     assert float(found.action[0]) == pytest.approx(0.0, abs=1e-2)
 
 
+def test_deep_point_moves_continuously():
+    """A wall comes closer in small steps: the point moves by as little, and is the origin while that has room."""
+    normal = jnp.asarray([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    offsets = jnp.stack([jnp.asarray([wall, -1.0, wall - 0.3]) for wall in np.linspace(-0.9, 0.97, 2000)])
+    points = jax.jit(jax.vmap(lambda offset: deep_point(offset, normal)))(offsets)
+    rows = offsets + points @ normal.T
+    assert float(jnp.max(rows)) < 0
+    assert float(jnp.max(jnp.abs(jnp.diff(points, axis=0)))) < 0.01
+    np.testing.assert_array_equal(points[:400], 0.0)
+
+
 def test_deep_point_is_inside_whenever_there_is_room():
     rng = np.random.default_rng(0)
     deep = jax.jit(deep_point)

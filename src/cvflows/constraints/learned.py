@@ -45,8 +45,8 @@ FORMS = {"paper": "network", "drift": "affine", "stopping": "affine"}
 """Every form, with the family of signal models it starts from."""
 SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
-DEPTHS = (0.5, 0.2, 0.08, 0.03, 0.01, 0.004)
-STEPS = 4
+DEPTHS = (0.5, 0.1, 0.01)
+STEPS = 2
 HELD_OUT = 3
 """Sets the choice of held-out transitions apart from whatever else was drawn with the same seed."""
 Costs = Callable[[Any], Any]
@@ -137,10 +137,11 @@ class LearnedConstraint(AbstractConstraint):
 
 
 def deep_point(offset: Array, normal: Array) -> Array:
-    """A point well inside offset + normal·a ≤ 0 and the box.
+    """A point well inside offset + normal·a ≤ 0 and the box, that moves continuously with them: the origin if that is.
 
-    Of several depths, the largest that a few steps of simultaneous projection meet, each onto all rows at once. Rows
-    that are nearly parallel or nearly at right angles, as those of positions are, need a step or two.
+    For each of a few depths, points that meet it are looked for by simultaneous projection, onto all rows at once. Rows
+    that are nearly parallel or nearly at right angles, as those of positions are, need a step or two. Their mean,
+    weighted by the square of the room that each has, has room too, since the set is convex.
     """
     away = normal / jnp.maximum(jnp.sum(normal**2, axis=1), 1e-12)[:, None]
     depths = jnp.asarray(DEPTHS)[:, None]
@@ -152,9 +153,10 @@ def deep_point(offset: Array, normal: Array) -> Array:
     for _ in range(STEPS):
         excess = jnp.maximum(rows(points) + depths, 0)
         points = jnp.clip(points - jnp.sum(excess[:, :, None] * away[None], axis=1), depths - 1, 1 - depths)
-    worst = jnp.max(rows(points), axis=1)
-    met = worst <= -depths[:, 0] / 2
-    return points[jnp.where(jnp.any(met), jnp.argmax(met), jnp.argmin(worst))]
+    room = jnp.maximum(-jnp.max(rows(points), axis=1), 0) ** 2
+    total = jnp.sum(room)
+    mean = jnp.sum(room[:, None] * points, axis=0) / jnp.maximum(total, 1e-30)
+    return jnp.where(total > 0, mean, points[-1])
 
 
 class Signal(NamedTuple):

@@ -22,7 +22,7 @@ from jaxtyping import Array
 
 from cvflows.constraints.precision import double_precision, trace_in_double
 
-LONGEST = 1000
+LONGEST = 2500
 """Operations beyond which a compiled function is as fast."""
 NAME = re.compile(r"\bt\d+\b")
 """Of what a line computes."""
@@ -94,6 +94,7 @@ MOVES = {
     *("reshape", "broadcast_in_dim", "slice", "squeeze", "expand_dims", "transpose", "rev", "concatenate"),
     *("gather", "dynamic_slice", "split", "stack"),
 }
+ONE = "(1.0)"
 CALLS = {"pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat"}
 
 
@@ -147,6 +148,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._names: dict[str, str] = {}  # of expressions: what is computed twice is written once
 
     def run(self, jaxpr: Jaxpr, consts: Sequence[np.ndarray], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The expressions of a trace's outputs."""
@@ -189,10 +191,13 @@ class _Writer:
         return [self._each(template, written)]
 
     def _name(self, expression: str) -> str:
+        if expression in self._names:
+            return self._names[expression]
         if len(self.lines) >= LONGEST:
             raise _UnwritableError("too long")
-        self.lines.append(f"t{len(self.lines)} = {expression}")
-        return f"t{len(self.lines) - 1}"
+        name = self._names[expression] = f"t{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
 
     def _each(self, template: str, inputs: list[np.ndarray]) -> np.ndarray:
         inputs = list(np.broadcast_arrays(*inputs))
@@ -200,8 +205,16 @@ class _Writer:
             return inputs[0]
         result = np.empty(inputs[0].shape, object)
         for index in np.ndindex(result.shape):
-            result[index] = self._name(template.format(*(array[index] for array in inputs)))
+            result[index] = self._value(template, [array[index] for array in inputs])
         return result
+
+    def _value(self, template: str, inputs: list[str]) -> str:
+        """The name of an expression, or what it is the same as: x·1 and x/1 are x, whatever x is."""
+        if template == ON_FLOATS["mul"] and ONE in inputs:
+            return inputs[0] if inputs[1] == ONE else inputs[1]
+        if template == ON_FLOATS["div"] and inputs[1] == ONE:
+            return inputs[0]
+        return self._name(template.format(*inputs))
 
     def _reduce(self, template: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         kept = [axis for axis in range(array.ndim) if axis not in axes]
