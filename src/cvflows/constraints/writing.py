@@ -205,7 +205,7 @@ class _Writer:
             return inputs[0]
         result = np.empty(inputs[0].shape, object)
         for index in np.ndindex(result.shape):
-            result[index] = self._value(template, [array[index] for array in inputs])
+            result[index] = self._value(template, [str(array[index]) for array in inputs])
         return result
 
     def _value(self, template: str, inputs: list[str]) -> str:
