@@ -77,7 +77,8 @@ BENCHMARKS: dict[str, Benchmark] = {
             files=("robots.jsonl",),
             target="robots",
         ),
-        Benchmark("uniform", "80 min", "maps.md", files=("uniform.jsonl",)),
+        Benchmark("ray_options", "80 min", "maps.md", files=("ray_options.jsonl",)),
+        Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",), pictures=("uniform.png",)),
     )
 }
 

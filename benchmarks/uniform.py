@@ -6,22 +6,18 @@ clipped action, and without any constraint. A part is one run, kept in the journ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchmarks import through_maps
 from benchmarks.harness import ROOT, main
 from benchmarks.journal import Job, Journal, run_parts
 from benchmarks.learning_figures import draw_curves
 
-if TYPE_CHECKING:
-    from cvflows.runs.config import RunConfig
-    from cvflows.tasks.base import Task
-
 STEPS = {"W+M": 700_000, "HC+O": 700_000}
-FREE = {"W+M": "Walker2d-v5", "HC+O": "HalfCheetah-v5"}
 SEEDS = 3
-EPISODES = 50
 WAYS: dict[str, tuple[str, str | None]] = {
     "slice, uniform": ("PPO+CVFlow", "slice"),
+    "slice, uniform, mirrored": ("PPO+CVFlow", "slice:mirrored=true"),
     "gauge, uniform": ("PPO+CVFlow", "gauge"),
     "ray": ("PPO+CVFlow", "ray"),
     "projection": ("PPO", None),
@@ -30,57 +26,21 @@ WAYS: dict[str, tuple[str, str | None]] = {
 """What stands between the agent and its robot: a method, and the kind of its map."""
 
 
-def task_of(name: str, way: str) -> Task:
-    """The task, or its robot without a constraint."""
-    import cvflows as cv
-
-    found = cv.task(name)
-    return found if way != "no constraint" else cv.Task.from_env(FREE[name], cv.Box(found.action_dim), name=name)
-
-
-def config_of(name: str, way: str, steps: int, seed: int) -> RunConfig:
-    """The settings of one run."""
-    from cvflows.runs.config import make_config
-
-    method, kind = WAYS[way]
-    options: dict[str, Any] = {"map": kind, "final_episodes": EPISODES, "evaluate_every": max(steps // 14, 1)}
-    return make_config(task_of(name, way), method, steps=steps, seed=seed, **options)
-
-
-def settings_of(*job: Any) -> dict[str, Any]:
-    """The same as plain data."""
-    return config_of(*job).as_json()
-
-
-def train(name: str, way: str, steps: int, seed: int) -> dict[str, Any]:
-    """One run and its figures."""
-    from cvflows.runs.preparation import fitted_map
-    from cvflows.runs.tally import summarise
-    from cvflows.runs.train import Trainer
-
-    config, task = config_of(name, way, steps, seed), task_of(name, way)
-    trainer = Trainer(task, config, fitted_map(task, config))
-    trainer.run()
-    curve = [(row["step"], row["return"]) for row in trainer.evaluations]
-    training, final = summarise(trainer.episodes), trainer.evaluate(EPISODES)
-    trainer.close()
-    return {"training": training, "final": final, "curve": curve}
-
-
 def run(quick: bool, journal: Journal) -> dict[str, Any]:
     """Returns of every way, on both robots."""
     tasks = {"W+M": 8192} if quick else STEPS
+    ways = ("ray",) if quick else tuple(WAYS)
     jobs: list[Job] = [
-        (name, way, steps, seed)
+        (name, *WAYS[way], steps, seed, way == "no constraint")
         for seed in range(1 if quick else SEEDS)
         for name, steps in tasks.items()
-        for way in WAYS
-        if not quick or way == "ray"
+        for way in ways
     ]
-    rows = run_parts(train, jobs, "training", journal, config=settings_of)
+    named = [way for _ in range(1 if quick else SEEDS) for _ in tasks for way in ways]
+    rows = run_parts(through_maps.train, jobs, "training", journal, config=through_maps.settings_of)
     runs = [
         {**row["figures"], "task": name, "way": way, "steps": steps, "seed": seed}
-        for (name, way, steps, seed), row in zip(jobs, rows, strict=True)
+        for (name, _, _, steps, seed, _), way, row in zip(jobs, named, rows, strict=True)
     ]
     if journal.path is not None:
         series = {way: lambda run, way=way: run["way"] == way for way in WAYS}
@@ -90,16 +50,7 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
 
 def table(report: dict[str, Any]) -> str:
     """Means and every seed."""
-    lines = ["| task | through | return | seeds | % of training steps forbidden |", "|---" * 5 + "|"]
-    for name in dict.fromkeys(run["task"] for run in report["runs"]):
-        for way in WAYS:
-            some = [run for run in report["runs"] if (run["task"], run["way"]) == (name, way)]
-            if some:
-                returns = [run["final"]["return"] for run in some]
-                asked = sum(run["training"]["cv_percent"] for run in some) / len(some)
-                seeds = ", ".join(f"{value:,.0f}" for value in returns)
-                lines.append(f"| {name} | {way} | {sum(returns) / len(returns):,.0f} | {seeds} | {asked:.1f} |")
-    return "\n".join(lines)
+    return through_maps.table(report, WAYS)
 
 
 if __name__ == "__main__":
