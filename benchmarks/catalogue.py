@@ -78,7 +78,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             target="robots",
         ),
         Benchmark("ray_options", "80 min", "maps.md", files=("ray_options.jsonl",)),
-        Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",), pictures=("uniform.png",)),
+        Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",)),
     )
 }
 
