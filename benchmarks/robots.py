@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,12 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
 
 def train(folder: Path, changes: dict[str, Any], workers: int, journal: Journal) -> list[dict[str, Any]]:
     """Figures of the grid's complete runs, after those were trained that have no row; with no workers, none is."""
-    from cvflows.runs.grid import Grid
+    from cvflows.runs.grid import read_grids
     from cvflows.runs.launch import Local
     from cvflows.runs.suite import Suite
     from cvflows.terminal import live_runs
 
-    suite = Suite(Grid.from_settings({**Grid.read(ROOT / GRID), **changes}), folder)
+    suite = Suite([replace(grid, **changes) for grid in read_grids(ROOT / GRID)], folder)
     jobs = [job for job in suite.jobs if job.config is not None]
     parts = {job.name: journal.part((job.name,), job.config.as_json() if job.config else None) for job in jobs}
     rows = {job.name: journal.find(parts[job.name]) for job in jobs}

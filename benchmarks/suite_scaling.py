@@ -33,7 +33,7 @@ def seconds_of(launcher: Any, steps: int, seeds: int) -> float:
     from cvflows.runs.suite import Suite
 
     with tempfile.TemporaryDirectory() as folder:
-        figures = Suite(grid(steps, seeds), Path(folder)).run(launcher)
+        figures = Suite([grid(steps, seeds)], Path(folder)).run(launcher)
         assert figures["states"] == {"complete": seeds}, figures
     return float(figures["seconds"])
 

@@ -35,7 +35,7 @@ def test_runs_of_a_lost_node_end_on_the_other(cluster, tmp_path):
 
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
-    suite, figures = Suite(GRID, tmp_path / "ray"), {}
+    suite, figures = Suite([GRID], tmp_path / "ray"), {}
     ray.init(address=cluster.address, log_to_driver=False)
     thread = threading.Thread(target=lambda: figures.update(suite.run(Ray(retries=3))))
     thread.start()
@@ -56,7 +56,7 @@ def test_runs_of_a_lost_node_end_on_the_other(cluster, tmp_path):
         rows = RunFolder(folder).table("timing.csv")
         assert [row["from"] for row in rows] == ["0", *(row["step"] for row in rows[:-1])]
 
-    alone = Suite(GRID, tmp_path / "local")
+    alone = Suite([GRID], tmp_path / "local")
     alone.run(Local(os.cpu_count()))
     for one, other in zip(folders, [job.folder for job in alone.jobs], strict=True):
         assert tables(one) == tables(other)

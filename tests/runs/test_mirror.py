@@ -24,7 +24,7 @@ def test_runs_go_on_from_an_object_store(tmp_path, monkeypatch):
     grid = Grid(("R+L2",), ("DPre+",), steps=800, checkpoint_every=200, final_episodes=2, set=settings)
 
     def job(out, mirror=store):
-        return jobs_of(grid, tmp_path / out, mirror)[-1]
+        return jobs_of([grid], tmp_path / out, mirror)[-1]
 
     def stop(self, folder, place):
         push(self, folder, place)
@@ -39,7 +39,7 @@ def test_runs_go_on_from_an_object_store(tmp_path, monkeypatch):
     shutil.rmtree(tmp_path / "first")  # the machine is gone
     work("run", job("second").data, tmp_path / "scratch")
     assert not (tmp_path / "second").exists()
-    assert Suite(grid, tmp_path / "second", store).summary()["states"] == {"complete": 1}
+    assert Suite([grid], tmp_path / "second", store).summary()["states"] == {"complete": 1}
     work("run", job("alone", None).data)
     assert tables(job("second").folder) == tables(job("alone").folder)
     with pytest.raises(ArgumentError, match="`mirror`: expected the address of an object store"):

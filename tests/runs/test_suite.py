@@ -103,9 +103,9 @@ def test_a_launcher_of_ones_own(tmp_path):
 
     settings = {"hidden": (8, 8), "batch": 16, "learning_starts": 50}
     grid = Grid(("R+L2",), ("DDPG",), 2, steps=200, final_episodes=1, set=settings)
-    first = Suite(grid, tmp_path).run(OneByOne(1))
+    first = Suite([grid], tmp_path).run(OneByOne(1))
     assert first["states"] == {"complete": 1, "waiting": 1}
-    assert Suite(grid, tmp_path).run(OneByOne(9))["states"] == {"complete": 2}
+    assert Suite([grid], tmp_path).run(OneByOne(9))["states"] == {"complete": 2}
 
 
 @pytest.mark.thorough
@@ -113,7 +113,7 @@ def test_a_run_of_a_suite_is_the_run_of_train(tmp_path):
     """With a constraint that is learned and a map that is fitted, and a seed other than theirs."""
     settings = {"hidden": (16, 16), "batch": 32, "learning_starts": 100}
     grid = Grid(("Ball1D",), ("SAC+CVFlow",), (3,), steps=300, final_episodes=2, set=settings)
-    prepare, run = jobs_of(grid, tmp_path / "suite")
+    prepare, run = jobs_of([grid], tmp_path / "suite")
     work("prepare", prepare.data)
     work("run", run.data)
     (config,) = grid.configs()

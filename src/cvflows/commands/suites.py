@@ -31,7 +31,8 @@ def suite(
     """Train every task × method × seed of a grid; run the same command again to resume interrupted runs.
 
     Args:
-        grid: TOML file with tasks, methods, seeds, steps and more; the options below override it.
+        grid: TOML file with tasks, methods, seeds, steps and more; the options below override it. Of a file with
+            several grids they choose runs.
         tasks: Names of tasks.
         methods: Names of methods.
         seeds: How many seeds, counted from 0.
@@ -46,16 +47,14 @@ def suite(
         mirror: Address of an object store, such as s3://bucket/path, that runs are copied to and resumed from.
         json: Print one JSON object instead of a table.
     """
-    from cvflows.runs.grid import Grid
+    from cvflows.runs.grid import read_grids
     from cvflows.runs.launch import Local, Ray, TerminatedError
     from cvflows.runs.suite import Launcher, Suite
     from cvflows.terminal import live_runs, print_runs
 
-    settings = {} if grid is None else Grid.read(grid)
-    given = {"tasks": tasks, "methods": methods, "seeds": seed_list or seeds, "steps": steps}
+    grids = read_grids(grid, tasks=tasks, methods=methods, seeds=seed_list or seeds, steps=steps)
     started_by: Launcher = Local(workers) if launcher == "local" else Ray(address, retries=retries)
-    settings |= {name: value for name, value in given.items() if value is not None}
-    whole, code = Suite(Grid.from_settings(settings), out, mirror), 1
+    whole, code = Suite(grids, out, mirror), 1
     with live_runs() as draw:
         try:
             figures = whole.run(started_by, lambda suite: draw(suite.statuses.values(), suite.preparing))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
@@ -70,28 +72,29 @@ class Grid:
         make: Callable[..., Grid] = cls
         return make(**settings)
 
-    @classmethod
-    def read(cls, path: str | Path) -> dict[str, object]:
-        """The settings in a TOML file, whose keys are the arguments of a grid."""
-        try:
-            data = tomllib.loads(read_bytes(Path(path), MOST_JSON, follow=True).decode())
-        except (ValueError, RecursionError) as error:
-            raise StoreError(path, f"is not TOML ({error})") from None
-        known = [entry.name for entry in fields(cls)]
-        for name in data:
-            if name not in known:
-                raise UnknownNameError("setting of a grid", name, known)
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-
     def configs(self) -> list[RunConfig]:
         """Every run, seed by seed, so that all methods have their first seed early."""
+        return [config for some in self.by_seed() for config in some]
+
+    def by_seed(self) -> list[list[RunConfig]]:
+        """The runs of every seed."""
         assert isinstance(self.seeds, tuple)
         return [
-            self._config(name, method_name, seed)
+            [self._config(name, method_name, seed) for name in self.tasks for method_name in self.methods]
             for seed in self.seeds
-            for name in self.tasks
-            for method_name in self.methods
         ]
+
+    def restricted(
+        self, tasks: Sequence[str] | None, methods: Sequence[str] | None, seeds: Sequence[int] | None
+    ) -> Grid | None:
+        """Only these tasks, methods and seeds of the grid, None where nothing is left."""
+        assert isinstance(self.seeds, tuple)
+        names = [one for one in self.tasks if tasks is None or one in [find_task(name).name for name in tasks]]
+        chosen = [one for one in self.methods if methods is None or one in [method(name).name for name in methods]]
+        left = [one for one in self.seeds if seeds is None or one in seeds]
+        if not (names and chosen and left):
+            return None
+        return replace(self, tasks=tuple(names), methods=tuple(chosen), seeds=tuple(left))
 
     def _config(self, name: str, method_name: str, seed: int) -> RunConfig:
         steps = self.steps.get(name) if isinstance(self.steps, Mapping) else self.steps
@@ -109,6 +112,63 @@ class Grid:
             final_episodes=self.final_episodes,
             checkpoint_every=self.checkpoint_every,
         )
+
+
+def read_grids(
+    path: Path | None,
+    *,
+    tasks: tuple[str, ...] | None = None,
+    methods: tuple[str, ...] | None = None,
+    seeds: tuple[int, ...] | int | None = None,
+    steps: int | None = None,
+) -> list[Grid]:
+    """The grids of a TOML file, changed by what is given.
+
+    Its keys are the arguments of a grid. With tables `[[grid]]`, each is one, and other keys are what they share;
+    `tasks`, `methods` and `seeds` then choose from their runs. Without, they replace those of the file.
+    """
+    data = {} if path is None else _parsed(path)
+    parts = data.pop("grid", None)
+    wanted: dict[str, object] = {"tasks": tasks, "methods": methods, "seeds": seeds, "steps": steps}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if parts is None:
+        return [Grid.from_settings(_known(data) | given)]
+    if not isinstance(parts, list) or not parts or not all(isinstance(part, dict) for part in parts):
+        raise ArgumentError("grid", "tables, each headed [[grid]]", quoted(parts))
+    changed = {"steps": steps} if steps is not None else {}
+    grids = [Grid.from_settings({**_known(data), **_known(part), **changed}) for part in parts]
+    some = range(dimension("seeds", seeds, most=10**5)) if isinstance(seeds, int) else seeds
+    left = [grid for one in grids if (grid := one.restricted(tasks, methods, some)) is not None]
+    if not left:
+        raise ArgumentError("tasks, methods and seeds", f"a run of {path}", "none")
+    return left
+
+
+def _parsed(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(read_bytes(Path(path), MOST_JSON, follow=True).decode())
+    except (ValueError, RecursionError) as error:
+        raise StoreError(path, f"is not TOML ({error})") from None
+
+
+def _known(data: Mapping[str, object]) -> dict[str, object]:
+    """Settings of a grid; names that it does not have are refused."""
+    known = [entry.name for entry in fields(Grid)]
+    for name in data:
+        if name not in known:
+            raise UnknownNameError("setting of a grid", name, known)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+
+
+def configs_of(grids: Sequence[Grid]) -> list[RunConfig]:
+    """The first seed of every grid, then the second ones, and so on: useful at any moment. No run may be in two."""
+    ranks = zip_longest(*(grid.by_seed() for grid in grids), fillvalue=())
+    configs: list[RunConfig] = [config for rank in ranks for some in rank for config in some]
+    names = Counter(f"{config.task} {config.method} {config.seed}" for config in configs)
+    name, count = names.most_common(1)[0]
+    if count > 1:
+        raise ArgumentError("grid", "grids that have no run in common", name)
+    return configs
 
 
 class JobData(TypedDict):
@@ -145,9 +205,12 @@ def map_folder(shared: Path, chosen: Method) -> Path:
     return shared / re.sub(r"[^\w.=-]+", "-", name).casefold()
 
 
-def jobs_of(grid: Grid, out: Path, mirror: str | None = None) -> list[Job]:
+def jobs_of(grids: Sequence[Grid], out: Path, mirror: str | None = None) -> list[Job]:
     """Preparations first, each task's once, then the runs; all copied to a `mirror`, if there is one."""
-    configs = grid.configs()
+    configs = configs_of(grids)
+    forms = sorted({grid.form for grid in grids})
+    if len(forms) > 1:
+        raise ArgumentError("form", "one for all grids of a file: they share what is learned", ", ".join(forms))
     needed: dict[str, list[str]] = {}
     for config in configs:
         chosen, limited = method_of(config), find_task(config.task).limits is not None
@@ -158,7 +221,7 @@ def jobs_of(grid: Grid, out: Path, mirror: str | None = None) -> list[Job]:
     jobs = []
     for task, methods in needed.items():
         place = f"{SHARED}/{task}"
-        data = JobData(out=str(out), mirror=mirror, place=place, task=task, form=grid.form, methods=methods)
+        data = JobData(out=str(out), mirror=mirror, place=place, task=task, form=forms[0], methods=methods)
         jobs.append(Job("prepare", f"{task} shared", out / place, data))
     for config in configs:
         place = f"{config.task}/{config.method}/{config.seed}"

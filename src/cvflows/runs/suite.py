@@ -41,13 +41,13 @@ class Launcher(Protocol):
 
 @dataclass
 class Suite:
-    """A grid in a folder.
+    """Grids in a folder.
 
     Complete runs are skipped, interrupted ones are resumed. A run that fails does not stop the others. With a `mirror`,
     the address of an object store, machines need not share a folder.
     """
 
-    grid: Grid
+    grids: Sequence[Grid]
     out: Path
     mirror: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Suite:
 
     def __post_init__(self) -> None:
         self.out = self.out.resolve()
-        self.jobs = jobs_of(self.grid, self.out, self.mirror)
+        self.jobs = jobs_of(self.grids, self.out, self.mirror)
         for job in self.jobs:
             if job.kind == "run":
                 self._fetch(job)
