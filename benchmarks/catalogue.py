@@ -59,6 +59,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         Benchmark("projection", "minutes", "projection.md", "solver"),
         Benchmark("safety_layer", "minutes", "statewise.md", files=("safety_layer.jsonl",)),
         Benchmark("suite_scaling", "8 min", "suites.md", "ray"),
+        Benchmark("time_to_return", "4 h", "results.md", "bench", files=("time_to_return.jsonl",)),
         Benchmark("training_speed", "12 min", "results.md", "bench"),
         Benchmark("trust", "hours", "reliability.md", files=("trust.jsonl",)),
         Benchmark(
