@@ -1,6 +1,7 @@
 """Tables at 80 columns: nothing is cut off, and no word of a cell is split."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,10 @@ from rich.console import Console
 
 from cvflows.agents.methods import METHODS
 from cvflows.cli import main
-from cvflows.figures import Status
+from cvflows.figures import Status, seconds_left
 from cvflows.printing import print_fit, print_run, table_of
 from cvflows.tasks.catalogue import TASKS
-from cvflows.terminal import RunsView, print_runs
+from cvflows.terminal import RunsView, duration, print_runs
 
 SIGNAL = {
     "form": "stopping",
@@ -118,9 +119,11 @@ def status(task, method, seed, state="running", step=123_456, value=-1234.56):
 
 def test_many_runs(capsys):
     some = [status(task, method, 10) for task in TASKS for method in METHODS]
-    some += [status("Ball1D", "SAC", 11, "cut off"), status("Ball1D", "SAC", 12, "complete", 10**6)]
-    print_runs(some)
-    check(capsys.readouterr().out, *TASKS, *METHODS, "123,456/1,000,000 -1234.6 12.34 (cut off) 1/3")
+    few = [status("Ball1D", "SAC", 11, "cut off"), status("Ball1D", "SAC", 12, "complete", 10**6)]
+    print_runs(some + few)
+    check(capsys.readouterr().out, *TASKS, *METHODS, "123,456/1,000,000 -1234.6 12.34 1/3")
+    print_runs([some[0], *few])
+    check(capsys.readouterr().out, "123,456/1,000,000 -1234.6 12.34 (cut off) 1/2")
 
 
 def test_the_live_view(capsys):
@@ -129,6 +132,32 @@ def test_the_live_view(capsys):
     view.render([status("Space-Corridor", "DDPG+CVFlow", 10)], ["Space-Corridor shared"], 80)
     Console().print(view.render([status("Space-Corridor", "DDPG+CVFlow", 10)], ["Space-Corridor shared"], 80))
     check(capsys.readouterr().out, "Space-Corridor DDPG+CVFlow 123,456/1,000,000 steps/s min preparing shared")
+
+
+def test_what_is_left_is_estimated_from_runs_that_are_alike():
+    fast = [replace(status("H+M", "PPO", seed, "complete", 10**6), speed=1000.0) for seed in range(3)]
+    assert seconds_left([status("H+M", "PPO", 3)]) is None
+    assert seconds_left([*fast, status("H+M", "PPO", 3, "waiting", 0)]) == pytest.approx(1000)
+    running = [replace(status("W+M", "SAC", seed, step=0), speed=100.0) for seed in range(2)]
+    both = [*fast, *running, status("HC+O", "SAC", 0, "waiting", 500_000), status("R+D", "PPO", 0, "failed", 0)]
+    assert seconds_left(both) == pytest.approx((10_000 + 10_000 + 5_000) / 2)
+    own = {str(running[0].folder): 1e6, str(running[1].folder): 1e6}
+    assert seconds_left(both, own) == pytest.approx((1 + 1 + 0.5) / 2)
+
+
+def test_a_grid_of_hundreds_is_summed_up(capsys):
+    some = [replace(status(f"T{n}", "SAC", 0, step=n * 1000), speed=50.0, memory=10**9) for n in range(60)]
+    some += [status("T0", "PPO", n, "complete", 10**6) for n in range(200)] + [status("T1", "PPO", 0, "failed")]
+    print_runs(some)
+    said = capsys.readouterr().out
+    check(said, "and 40 more that have begun")
+    line = next(line for line in said.splitlines() if line.startswith("261 runs"))
+    assert line.split("; ") == [
+        *("261 runs: 200 complete, 60 running, 1 failed", "5 h 24 min left at this rate", "60.0 GB")
+    ]
+    assert [duration(seconds) for seconds in (30, 5940, 6000, 172_799, 200_000)] == [
+        *("0 min", "99 min", "1 h 40 min", "2 d 0 h", "2 d 7 h")
+    ]
 
 
 def test_a_column_is_as_wide_as_its_longest_word(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
@@ -13,7 +14,11 @@ State = Literal["complete", "running", "cut off", "waiting", "failed", "unreadab
 
 @dataclass(frozen=True)
 class Status:
-    """One run: steps so far and in all; mean return and violations in percent, of recent episodes or the evaluation."""
+    """One run: steps so far and in all; mean return and violations in percent, of recent episodes or the evaluation.
+
+    `speed`: steps per second between its last two checkpoints; `memory`: bytes of the process that trains it, if it is
+    one of this machine.
+    """
 
     folder: Path
     task: str
@@ -25,11 +30,40 @@ class Status:
     value: float = math.nan
     cv_percent: float = math.nan
     problem: str = ""
+    speed: float = math.nan
+    memory: int = 0
 
     def as_json(self) -> dict[str, object]:
         """JSON-ready: NaN, which JSON does not know, as None."""
         values = {**asdict(self), "folder": str(self.folder)}
         return {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in values.items()}
+
+
+def seconds_left(statuses: Sequence[Status], speeds: Mapping[str, float] | None = None) -> float | None:
+    """How long the runs that are not over will take at this rate, as many at a time as now; None: not known yet.
+
+    A run is taken to be as fast as itself (`speeds` by folder, or its own), as others of its task and method, of its
+    method, or of any.
+    """
+    known: dict[tuple[str, ...], list[float]] = {}
+    for status in statuses:
+        own = (speeds or {}).get(str(status.folder), status.speed)
+        if own > 0:
+            for key in _alike(status):
+                known.setdefault(key, []).append(own)
+    if not known:
+        return None
+    left = 0.0
+    for status in statuses:
+        if status.state in ("running", "cut off", "waiting"):
+            some = next(known[key] for key in _alike(status) if key in known)
+            left += (status.steps - status.step) / (sum(some) / len(some))
+    return left / max(sum(status.state == "running" for status in statuses), 1)
+
+
+def _alike(status: Status) -> tuple[tuple[str, ...], ...]:
+    """What a run has in common with others, the closest first."""
+    return (str(status.folder), "run"), (status.task, status.method), (status.method,), ()
 
 
 class TaskRow(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -16,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cvflows.figures import Status
+from cvflows.figures import Status, seconds_left
 from cvflows.printing import bold, print_plain, table_of
 
 Count = Callable[[int], None]
@@ -138,6 +139,8 @@ def collect_progress(title: str) -> Iterator[Count]:
         yield lambda count: bar.update(line, completed=count)
 
 
+MOST = 20
+"""Rows of runs in progress."""
 STYLES = {
     "failed": "red",
     "unreadable": "red",
@@ -150,7 +153,7 @@ STYLES = {
 
 
 class RunsView:
-    """Many runs: how many of each task and method are complete, and the progress of those that are not."""
+    """Many runs: how many of each task and method are complete, what is left, and the runs in progress."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[float, int]] = {}
@@ -160,18 +163,31 @@ class RunsView:
         """The view as of now, for a terminal of that width; `preparing` names what runs wait for."""
         some = list(statuses)
         parts: list[ConsoleRenderable] = list(_counts(some, width))
+        for status in some:
+            self._speed_of(status)
+        parts += [Text(), Text(self._summary(some))]
         started = [status for status in some if status.state in ("running", "cut off") and status.step < status.steps]
+        started.sort(key=lambda status: (status.state != "running", status.steps - status.step))
         if started:
-            parts += [Text(), self._progress(started)]
+            parts += [Text(), self._progress(started[:MOST])]
+            parts += [Text(f"and {len(started) - MOST} more that have begun", "dim")] if len(started) > MOST else []
         parts += [Text(f"preparing {name}", "dim") for name in preparing]
         parts += [Text(f"{status.folder}: {status.problem}", "red") for status in some if status.problem]
         return Group(*parts)
+
+    def _summary(self, statuses: list[Status]) -> str:
+        """One line: how many runs are in which state, what is left at this rate, and the memory they take."""
+        counts: Counter[str] = Counter(status.state for status in statuses)
+        words = [f"{counts[state]} {state}" for state in reversed(STYLES) if counts[state]]
+        left, memory = seconds_left(statuses, self._speed), sum(status.memory for status in statuses)
+        rate = f"; {duration(left)} left at this rate" if left else ""
+        return f"{len(statuses)} runs: {', '.join(words)}{rate}{f'; {memory / 1e9:.1f} GB' if memory else ''}"
 
     def _progress(self, statuses: list[Status]) -> Table:
         headings = ("run", "", "steps", "steps/s", "return", "CV %", "left")
         table = table_of(headings, [], right=headings[2:])
         for status in statuses:
-            speed = self._speed_of(status)
+            speed = self._speed_of(status) or (0.0 if math.isnan(status.speed) else status.speed)
             cut = status.state == "cut off"
             name = f"{status.task} {status.method} {status.seed}{' (cut off)' if cut else ''}"
             table.add_row(
@@ -181,7 +197,7 @@ class RunsView:
                 f"{speed:,.0f}" if speed else "",
                 "" if math.isnan(status.value) else f"{status.value:.1f}",
                 "" if math.isnan(status.cv_percent) else f"{status.cv_percent:.2f}",
-                f"{(status.steps - status.step) / speed / 60:.0f} min" if speed else "",
+                duration((status.steps - status.step) / speed) if speed and not cut else "",
             )
         table.columns[0].min_width = max(len(word) for status in statuses for word in (status.task, status.method))
         for column in table.columns[1:]:
@@ -195,6 +211,15 @@ class RunsView:
         if status.step > step and now > since:
             self._speed[key] = (status.step - step) / (now - since)
         return self._speed.get(key, 0.0)
+
+
+def duration(seconds: float) -> str:
+    """In words of two units at most."""
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def _counts(statuses: list[Status], width: int) -> Iterator[Table]:

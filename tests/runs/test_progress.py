@@ -5,6 +5,7 @@ import json
 from benchmarks.synthetic import write_run
 
 from cvflows.cli import main
+from cvflows.runs.lock import FolderLock
 from cvflows.runs.progress import read_status
 
 
@@ -26,3 +27,13 @@ def test_one_bad_run_does_not_end_a_view_of_many(tmp_path, capsys):
     assert main(["watch", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["states"] == {"unreadable": 3, "complete": 1}
     assert main(["watch", str(tmp_path), "--once"]) == 0
+
+
+def test_speed_and_memory_are_told(tmp_path):
+    write_run(tmp_path, "R+D", "SAC", 0, steps=20_000, episodes=60)
+    assert read_status(tmp_path).speed > 0
+    lock = FolderLock(tmp_path)
+    assert lock.memory() == 0
+    lock.acquire()
+    assert FolderLock(tmp_path).memory() > 10**6  # of this process
+    lock.release()

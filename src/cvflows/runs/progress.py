@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from cvflows.errors import what
-from cvflows.figures import State, Status
+from cvflows.figures import State, Status, seconds_left
 from cvflows.files import open_plain
 from cvflows.runs.folder import RunFolder
 
@@ -45,19 +46,30 @@ def _status(folder: Path) -> Status:
     named = folder, config.task, config.method, config.seed
     if final is not None:
         last, cv = float(final["final"]["return"]), float(final["training"]["cv_percent"])
-        return Status(*named, "complete", config.steps, config.steps, last, cv)
+        return Status(*named, "complete", config.steps, config.steps, last, cv, speed=_speed(folder))
+    memory = 0
     if run.is_locked():
+        memory = run.lock.memory()
         state: State = "running"
         episodes = _last_lines(folder / "metrics.csv")[-RECENT:]
     else:
         state = "cut off"
         episodes = run.table("metrics.csv")[-RECENT:]
     if not episodes:
-        return Status(*named, state, 0, config.steps)
+        return Status(*named, state, 0, config.steps, memory=memory)
     length = sum(int(row["length"]) for row in episodes)
     value = sum(float(row["reward"]) for row in episodes) / len(episodes)
     cv = 100 * sum(int(row["violations"]) for row in episodes) / max(length, 1)
-    return Status(*named, state, int(episodes[-1]["step"]), config.steps, value, cv)
+    step = int(episodes[-1]["step"])
+    return Status(*named, state, step, config.steps, value, cv, speed=_speed(folder), memory=memory)
+
+
+def _speed(folder: Path) -> float:
+    """Steps per second between the last two checkpoints."""
+    rows = _last_lines(folder / "timing.csv")
+    if not rows or float(rows[-1]["seconds"]) <= 0:
+        return math.nan
+    return (int(rows[-1]["step"]) - int(rows[-1]["from"])) / float(rows[-1]["seconds"])
 
 
 def _last_lines(path: Path) -> list[dict[str, str]]:
@@ -87,4 +99,5 @@ def summary(statuses: Iterable[Status]) -> dict[str, int]:
 def dump(statuses: Iterable[Status]) -> str:
     """All of it as JSON."""
     some = list(statuses)
-    return json.dumps({"runs": [status.as_json() for status in some], "states": summary(some)}, ensure_ascii=False)
+    whole = {"states": summary(some), "seconds_left": seconds_left(some)}
+    return json.dumps({"runs": [status.as_json() for status in some], **whole}, ensure_ascii=False)
