@@ -180,7 +180,7 @@ class RunsView:
         counts: Counter[str] = Counter(status.state for status in statuses)
         words = [f"{counts[state]} {state}" for state in reversed(STYLES) if counts[state]]
         left, memory = seconds_left(statuses, self._speed), sum(status.memory for status in statuses)
-        rate = f"; {duration(left)} left at this rate" if left else ""
+        rate = f"; {duration(left)} left" if left else ""
         return f"{len(statuses)} runs: {', '.join(words)}{rate}{f'; {memory / 1e9:.1f} GB' if memory else ''}"
 
     def _progress(self, statuses: list[Status]) -> Table:
