@@ -38,6 +38,8 @@ from cvflows.agents.settings import LARGEST, Settings, setting
 CLIP = 10.0
 """Normalised observations and rewards are clipped at ±10."""
 LOG_STD = (-5.0, 2.0)
+FASTER, PACES = 1.5, (0.03, 30.0)
+"""By how much the actor's pace changes after a rollout whose KL missed the goal by a factor of two, and its range."""
 LEAST_SPREAD = 1e-2
 """Advantages are divided by their spread, or by this: where there was no reward, they are errors of the critic."""
 
@@ -63,6 +65,7 @@ class PPOSettings(Settings):
     learn_from: str = setting("asked", "action that ratios are of", choices=("asked", "executed"))
     noise_correlation: float = setting(0.0, "of the draws' noise from one step to the next", least=0.0, most=1.0)
     target_kl: float | None = setting(None, "KL from the old policy at which a rollout's updates stop", above=0.0)
+    kl_goal: float | None = setting(None, "KL per rollout that the actor's rate is adapted to reach", above=0.0)
     recompute: bool = setting(False, "advantages are estimated anew in every pass")
     normalise_observations: bool = setting(True, "by running mean and spread")
     normalise_rewards: bool = setting(True, "by the spread of their running discounted sum")
@@ -98,6 +101,8 @@ class PPOState(NamedTuple):
     returns: Moments
     running: Array
     """Discounted sum of rewards of every environment."""
+    pace: Array
+    """What the actor's steps are multiplied by, where its rate is adapted."""
     updates: Array
 
 
@@ -145,7 +150,8 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         returns = Moments(jnp.zeros(()), jnp.ones(()), jnp.zeros(()))
         updates = jnp.zeros((), jnp.int32)
         running = jnp.zeros(self.environments)
-        return PPOState(actor, critic, self.adam.init((actor, critic)), seen, returns, running, updates)
+        pace = jnp.ones(())
+        return PPOState(actor, critic, self.adam.init((actor, critic)), seen, returns, running, pace, updates)
 
     @property
     def adam(self) -> optax.GradientTransformation:
@@ -194,7 +200,8 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:
             (_, metrics), slope = jax.value_and_grad(self._loss, has_aux=True)(carry.networks, batch)
-            change, optimiser = self.adam.update(slope, carry.optimiser)
+            (actor_change, critic_change), optimiser = self.adam.update(slope, carry.optimiser)
+            change = (state.pace * actor_change, critic_change)
             found = _Carry(optax.apply_updates(carry.networks, change), optimiser, carry.stopped)
             if settings.target_kl is not None:
                 stopped = carry.stopped | (metrics["kl"] > settings.target_kl)
@@ -215,6 +222,10 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         end, metrics = jax.lax.scan(epoch, begin, jnp.asarray(draws))
         actor, critic = end.networks
         found = state._replace(actor=actor, critic=critic, optimiser=end.optimiser, updates=state.updates + 1)
+        if settings.kl_goal is not None:
+            moved = jnp.mean(metrics["kl"][-1]) / settings.kl_goal
+            pace = state.pace * jnp.where(moved > 2, 1 / FASTER, jnp.where(moved < 0.5, FASTER, 1.0))
+            found = found._replace(pace=jnp.clip(pace, *PACES))
         metrics = jax.tree.map(jnp.mean, metrics) | {"std": jnp.mean(jnp.exp(actor[-latent.shape[1] :]))}
         return self._normalised(found._replace(seen=seen), seen, True), metrics
 

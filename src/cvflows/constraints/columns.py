@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,8 +40,10 @@ class AbstractSet(abc.ABC):
         def thin(self) -> bool:
             """Whether an equality is among the rows."""
 
-    quadratic: ClassVar[bool] = False
-    """Whether every row is a polynomial of degree at most two in the action."""
+    @property
+    def quadratic(self) -> bool:
+        """Whether every row is a polynomial of degree at most two in the action."""
+        return False
 
     @abc.abstractmethod
     def rows(self, x: Vector, a: Vector) -> Vector:

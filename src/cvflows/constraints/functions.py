@@ -72,6 +72,10 @@ class Constraint(AbstractConstraint):
     def thin(self) -> bool:
         return self.h is not None
 
+    @property
+    def quadratic(self) -> bool:
+        return self.convex and self.g is None  # an equality of a convex set is affine
+
     def rows(self, x: Vector, a: Vector) -> Vector:
         rows = []
         if self.g is not None:
