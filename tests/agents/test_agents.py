@@ -265,6 +265,18 @@ def test_settings_are_checked_by_name(name, value, message):
         METHODS["SAC+CVFlow"].configure({name: value})
 
 
+def test_numbers_beyond_all_bounds_are_refused_by_name():
+    for name, value, message in (
+        ("learning_rate", 10**400, "`learning_rate`: expected a number"),
+        ("batch", 10**400, "`batch`: expected a whole number"),
+        ("hidden", (10**5000,), "`hidden`: expected whole numbers .* that cannot be printed"),
+        ("standardise", 10**5000, "`standardise`: expected true or false"),
+        ("entropy", 10**5000, "unknown entropy 'a number of thousands of digits'"),
+    ):
+        with pytest.raises((ValueError, LookupError), match=message):
+            METHODS["SAC+CVFlow"].configure({name: value})
+
+
 def test_settings_are_read_from_text():
     text = {"hidden": "64,32", "learning_rate": "1e-3", "target_entropy": "none", "standardise": "true", "batch": "1e3"}
     found = METHODS["SAC+CVFlow"].configure({**text, "entropy": "exact"})

@@ -1,6 +1,8 @@
 """Settings of runs: checked by name, read from files of earlier versions."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +50,27 @@ def test_settings_are_checked(ball):
         10_000,
         "SAC+CVFlow",
     )
+
+
+HOSTILE = """
+import numpy as np, pathlib, cvflows as cv
+from cvflows.errors import CVFlowsError
+from cvflows.runs.config import make_config
+for values in ({"map": pathlib.Path("x")}, {"map": 3.5}, {"map": []}, {"preset": np.zeros(3)}, {"preset": 1}):
+    try:
+        make_config(cv.task("R+L2"), "SAC+CVFlow", **values)
+    except CVFlowsError as error:
+        print(error)
+"""
+
+
+def test_names_that_are_no_text_are_refused():
+    """In a process of its own: here, types are checked before."""
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["`kind`"] * 3, done.stderr
+    assert all(line.startswith("unknown preset") for line in lines[3:])
+    assert len(lines) == 5
 
 
 def test_a_config_of_an_earlier_version_is_read(ball, tmp_path):

@@ -19,7 +19,7 @@ from cvflows.agents.ppo import PPO
 from cvflows.agents.sac import SAC
 from cvflows.agents.settings import Settings, Value
 from cvflows.agents.td3 import DDPG, TD3
-from cvflows.errors import ArgumentError, UnknownNameError, look_up
+from cvflows.errors import ArgumentError, UnknownNameError, look_up, quoted
 
 PRESETS = ("tuned", "paper")
 FITTED_TO = ("violation", "samples")
@@ -49,7 +49,7 @@ class Method:
         for name, base in (("algorithm", Algorithm), ("decoder", Decoder)):
             given = getattr(self, name)
             if not (isinstance(given, type) and issubclass(given, base)):
-                raise ArgumentError(name, f"a subclass of {base.__name__}", repr(given))
+                raise ArgumentError(name, f"a subclass of {base.__name__}", quoted(given))
         if self.fitted_to not in FITTED_TO:
             raise UnknownNameError("fitted_to", self.fitted_to, FITTED_TO)
         self.configure({})
@@ -63,7 +63,7 @@ class Method:
         self, changes: Mapping[str, object], preset: str = "tuned", task: str = "", family: str = ""
     ) -> Settings:
         """Its settings: the algorithm's defaults, then a preset for a task, the method's own, and `changes`."""
-        if preset not in PRESETS:
+        if not isinstance(preset, str) or preset not in PRESETS:
             raise UnknownNameError("preset", preset, PRESETS)
         found = self.algorithm.Config().changed(self.algorithm.presets.find(preset, task, family))
         return self.check_changes(changes, found.changed(self.settings))
@@ -72,7 +72,7 @@ class Method:
         """`settings` with `changes`; refuses what would do nothing."""
         for name in self.decoder.unused:
             if changes.get(name) is not None:
-                raise ArgumentError(name, f"nothing: {self.name} has no use for it", repr(changes[name]))
+                raise ArgumentError(name, f"nothing: {self.name} has no use for it", quoted(changes[name]))
         return settings.changed(changes)
 
 

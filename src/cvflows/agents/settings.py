@@ -10,20 +10,21 @@ Values are checked when an instance is made, wherever they come from: Python, th
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
+import sys
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from cvflows.errors import ArgumentError, UnknownNameError
+from cvflows.errors import ArgumentError, UnknownNameError, quoted
 
 Value = int | float | bool | str | tuple[int, ...] | None
 Field = dataclasses.Field[Any]
 WITHIN = {"≥": operator.ge, "≤": operator.le, ">": operator.gt, "<": operator.lt}
 LARGEST = 2**31 - 1
+HIGHEST = sys.float_info.max
 
 
 def setting(
@@ -168,24 +169,24 @@ def _checked(cls: type[Settings], entry: Field, value: object) -> Value:
     if kind is str:
         choices = entry.metadata["choices"]
         if not isinstance(value, str) or value not in choices:
-            raise UnknownNameError(entry.name, str(value), choices)
+            raise UnknownNameError(entry.name, value, choices)
         return str(value)
     expected, limits = _expected(cls, entry), entry.metadata["limits"]
     if kind is bool:
         if not isinstance(value, bool):
-            raise ArgumentError(entry.name, expected, repr(value))
+            raise ArgumentError(entry.name, expected, quoted(value))
         return value
     if kind is tuple:
         if not isinstance(value, (tuple, list)) or not value:
-            raise ArgumentError(entry.name, expected, repr(value))
+            raise ArgumentError(entry.name, expected, quoted(value))
         return tuple(int(_number(entry.name, expected, limits, part, whole=True)) for part in value)
     number = _number(entry.name, expected, limits, value, whole=kind is int)
     return int(number) if kind is int else float(number)
 
 
 def _number(name: str, expected: str, limits: Mapping[str, float], value: object, *, whole: bool) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= HIGHEST:  # NaN is not
         fits = not whole or (float(value).is_integer() and abs(value) <= LARGEST)
         if fits and all(WITHIN[sign](value, bound) for sign, bound in limits.items()):
             return value
-    raise ArgumentError(name, expected, repr(value))
+    raise ArgumentError(name, expected, quoted(value))

@@ -13,7 +13,7 @@ from typing import NotRequired, TypedDict
 
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution
-from cvflows.errors import ArgumentError, UnknownNameError, UnsuitableSetError, look_up
+from cvflows.errors import ArgumentError, UnknownNameError, UnsuitableSetError, look_up, quoted
 from cvflows.maps.base import ActionMap
 from cvflows.maps.certify import find_failure
 from cvflows.maps.charts import Chart
@@ -131,6 +131,8 @@ def parse_kind(text: str) -> tuple[str, dict[str, object]]:
 
     The kind must be known, with options that it has, or be one of `AUTOMATIC`.
     """
+    if not isinstance(text, str):
+        raise ArgumentError("kind", "the name of a kind of map", quoted(text))
     name, _, rest = text.partition(":")
     kinds = {known: known for known in (*AUTOMATIC, *KINDS)}
     options: dict[str, object] = {}
