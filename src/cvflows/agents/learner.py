@@ -109,7 +109,7 @@ class Learner:
 
         actor = self.algorithm.actor
         found = write(action, output=actor.outputs, seen=actor.inputs)
-        return None if found is None else found.define("action", f"[{', '.join(found.results)}]")
+        return None if found is None else found.define("action")
 
     def add(self, steps: Steps) -> None:
         """Keep a step of every environment."""
