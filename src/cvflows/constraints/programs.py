@@ -174,7 +174,7 @@ class Program(NamedTuple):
             operation = OPERATIONS[step.operation]
             kind = "double" if operation.gives == "f" else "int"
             lines.append(f"    const {kind} t{index} = {operation.c.format(*map(as_c, step.inputs))};")
-        lines += [f"    (void){argument};" for argument in self.sizes]
+        lines += [f"    (void){argument};" for argument in (*self.sizes, result)]
         lines += [f"    {result}[{index}] = {as_c(operand)};" for index, operand in enumerate(self.results)]
         return "\n".join([*lines, "}"])
 

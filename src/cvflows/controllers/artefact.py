@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from cvflows.errors import ArgumentError
 from cvflows.files import as_path, exists, make_folder, write_atomically, write_record
 from cvflows.runs.train import Trainer
 
+DEFAULT = Options()
+
 
 class Exported(NamedTuple):
     """What was written."""
@@ -29,6 +32,7 @@ class Exported(NamedTuple):
     """Of the parity cases."""
     steps: int
     """Operations of the map, the check and the anchor."""
+    files: tuple[str, ...] = ("controller.c", "controller.h", "controller.json", "parity.json", "README.md")
 
     def as_json(self) -> dict[str, object]:
         """Figures for machines."""
@@ -47,7 +51,7 @@ class Exported(NamedTuple):
 
 
 def export_c(
-    trainer: Trainer, folder: str | Path, options: Options = Options(), tick: Callable[[int], None] | None = None
+    trainer: Trainer, folder: str | Path, options: Options = DEFAULT, tick: Callable[[int], None] | None = None
 ) -> Exported:
     """Write the artefact of a trained policy; `tick` is told how many of its five files are done."""
     path = as_path("out", folder)
@@ -63,7 +67,8 @@ def export_c(
         tell(done + 1)
     statuses = _write_parity(trainer, plan, path, played)
     tell(4)
-    write_record(path / "controller.json", FORMAT, plan.as_data())
+    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written}
+    write_record(path / "controller.json", FORMAT, {**plan.as_data(), "sha256_of": hashes})
     tell(5)
     programs = [program for program in (plan.context, plan.action, plan.rows, plan.anchor) if program is not None]
     return Exported(path, plan, statuses, sum(len(program.needed(program.results)) for program in programs))

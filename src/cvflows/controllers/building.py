@@ -43,7 +43,7 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     """The plan of a trained policy; `seen` (n, o) are observations it may meet, to choose a fixed action by."""
     task, learner = trainer.task, trainer.learner
     constraint, o, d = task.constraint, task.observation_dim, task.action_dim
-    where = f"{trainer.config.method} on {task.name}"
+    about, where = _about(trainer), f"{trainer.config.method} on {task.name}"
     context = _written(where, "reading of contexts", _reader(task), obs=o)
     rows = _written(where, "constraint", lambda x, a: all_rows(constraint, x, a), x=constraint.context_dim, a=d)
     told = learner.told_at_evaluation
@@ -54,11 +54,16 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     decoder = _written(where, _mapping(learner), action, output=learner.algorithm.actor.outputs, obs=o)
     fallback, fixed = _fallback(options.fallback, d)
     anchor = _anchor(constraint)
+    contexts = np.asarray(task.context(seen.astype(np.float64)))
     if fixed is None:
-        fixed = _often_allowed(constraint, anchor, np.asarray(task.context(seen.astype(np.float64))))
+        fixed = _often_allowed(constraint, anchor, contexts)
+    elif not (share := _share(constraint, contexts, np.array(fixed))):
+        raise ArgumentError("fallback", "an action that is allowed somewhere", fixed)
+    else:
+        about["fixed_allowed"] = share
     low, high = _limits(options.limits, o)
     network = _network(learner.algorithm.actor, np.asarray(learner.state.actor), told)
-    return Plan(_about(trainer), network, context, decoder, rows, anchor, low, high, fallback, fixed)
+    return Plan(about, network, context, decoder, rows, anchor, low, high, fallback, fixed)
 
 
 def _written(where: str, part: str, function: Callable[..., Array], **sizes: int) -> Program:
@@ -114,9 +119,14 @@ def _often_allowed(constraint: AbstractConstraint, anchor: Program | None, conte
             found = np.array([inner(list(context)) for context in contexts[:TRIED]], float).reshape(-1, d)
         tried.insert(1, found[np.isfinite(found).all(axis=1)])
     actions = np.clip(np.concatenate(tried), -1, 1).astype(np.float32)
-    many, judge = contexts[:TRIED], judge_of(constraint)
-    shares = [np.mean(judge.many(many, np.tile(action, (len(many), 1))).max(axis=1) <= TOLERANCE) for action in actions]
+    shares = [_share(constraint, contexts[:TRIED], action) for action in actions]
     return tuple(actions[int(np.argmax(shares))].tolist())
+
+
+def _share(constraint: AbstractConstraint, contexts: np.ndarray, action: np.ndarray) -> float:
+    """Of these contexts, those at which an action is allowed."""
+    rows = judge_of(constraint).many(contexts, np.tile(action.astype(np.float32), (len(contexts), 1)))
+    return float(np.mean(rows.max(axis=1) <= TOLERANCE))
 
 
 def _limits(given: Limits | None, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,13 +18,13 @@ STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"
 DRIVER = """
 #include "controller.h"
 
-void cv_many(cv_state *state, int count, const float *obs, const double *ages, float *actions, int *statuses, int *used);
+void cv_many(cv_state *state, int n, const float *obs, const double *ages, float *actions, int *statuses, int *used);
 int cv_sizes(int which);
 
-void cv_many(cv_state *state, int count, const float *obs, const double *ages, float *actions, int *statuses, int *used)
+void cv_many(cv_state *state, int n, const float *obs, const double *ages, float *actions, int *statuses, int *used)
 {
     int i;
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < n; i++) {
         state->now = ages[i];
         state->measured = 0.0;
         statuses[i] = (int)cv_act(state, obs + i * CV_OBS, actions + i * CV_ACT);

@@ -35,7 +35,8 @@ class Parity(NamedTuple):
 
 def play_observations(trainer: Trainer, count: int = 4 * PLAYED) -> np.ndarray:
     """Observations (count, o) of episodes with the policy."""
-    env, seen, episode = trainer.make_env(), [], 0
+    env, episode = trainer.make_env(), 0
+    seen: list[np.ndarray] = []
     while len(seen) < count:
         observation, ended = np.asarray(env.reset(seed=episode_seed(0, episode))[0]), False
         while not ended and len(seen) < count:
