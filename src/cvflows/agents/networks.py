@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[np.ndarray], np
     "relu": (jax.nn.relu, lambda x: np.maximum(x, 0)),
     "tanh": (jnp.tanh, np.tanh),
     "elu": (jax.nn.elu, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
-    "silu": (jax.nn.silu, lambda x: x / (1 + np.exp(-x))),
+    "silu": (jax.nn.silu, lambda x: np.where(x > -80, x / (1 + np.exp(-np.maximum(x, -80))), 0)),
 }
 """On the device and on the host."""
 LEAST_SPREAD = 1e-2

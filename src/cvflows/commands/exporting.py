@@ -46,6 +46,7 @@ def export(
 
     trainer = resume(run, look_only=True)
     options = Options(action, _limits(limits, trainer.task.observation_dim))
+    options.check(trainer.task)
     with count_progress("writing the controller", FILES) as tick:
         done = export_c(trainer, out or run / "controller", options, tick)
     share = done.plan.about.get("fixed_allowed", 1.0)

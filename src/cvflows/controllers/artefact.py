@@ -11,7 +11,7 @@ import numpy as np
 
 from cvflows.controllers.building import Options, make_plan
 from cvflows.controllers.c import header, source
-from cvflows.controllers.parity import MAX_AGE, PARITY, cases, play_observations
+from cvflows.controllers.parity import MAX_AGE, ORDINARY, PARITY, cases, play_observations
 from cvflows.controllers.plan import Plan, number
 from cvflows.controllers.python import FORMAT, Controller
 from cvflows.controllers.readme import readme
@@ -81,7 +81,7 @@ def _write_parity(trainer: Trainer, plan: Plan, path: Path, played: np.ndarray) 
     controller.max_age = MAX_AGE
     decisions = [controller.act(one, age=age) for one, age in zip(seen, ages.tolist(), strict=True)]
     asked = [
-        trainer.learner.decide_alone(one) if decision.status == Status.OK else None
+        trainer.learner.decide_alone(one) if decision.status == Status.OK and np.abs(one).max() < ORDINARY else None
         for one, decision in zip(seen, decisions, strict=True)
     ]
     write_record(

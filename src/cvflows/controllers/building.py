@@ -38,6 +38,11 @@ class Options(NamedTuple):
     fallback: str | Sequence[float] = "last"
     limits: Limits | None = None
 
+    def check(self, task: Task) -> None:
+        """An error where they do not suit a task, before anything is computed."""
+        _fallback(self.fallback, task.action_dim)
+        _limits(self.limits, task.observation_dim)
+
 
 def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     """The plan of a trained policy; `seen` (n, o) are observations it may meet, to choose a fixed action by."""

@@ -13,7 +13,7 @@ import numpy as np
 from cvflows.constraints.judge import judge_of
 from cvflows.constraints.spec import rebuild
 from cvflows.controllers.compiling import Library, compile_library
-from cvflows.controllers.parity import Parity, adversarial, perturbed, read_parity
+from cvflows.controllers.parity import ORDINARY, Parity, adversarial, perturbed, read_parity
 from cvflows.controllers.plan import TOLERANCE, Plan
 from cvflows.controllers.python import FORMAT, Controller
 from cvflows.controllers.status import Status
@@ -92,7 +92,7 @@ def _tried(
     differ = int((repeated.statuses != parity.statuses).sum() + (repeated.used != parity.used).sum())
     pairs = zip(repeated.actions, parity.agent, strict=True)
     agent = max((float(np.abs(ours - theirs).max()) for ours, theirs in pairs if theirs is not None), default=0.0)
-    played = parity.observations[(parity.statuses == Status.OK) & (np.abs(parity.observations) < 1e6).all(axis=1)]
+    played = parity.observations[(parity.statuses == Status.OK) & (np.abs(parity.observations) < ORDINARY).all(axis=1)]
     library.max_age = 0.0
     library.reset()
     rows, judged_by = _rows(controller.plan)

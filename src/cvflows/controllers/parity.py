@@ -19,6 +19,8 @@ MAX_AGE = 1.0
 PLAYED, DRAWN = 96, 96
 LARGEST = 1e30
 """Magnitude of the largest finite inputs that are tried."""
+ORDINARY = 1e6
+"""Beyond, an actor in single precision, which the agent's is, has no digits to compare."""
 
 
 class Parity(NamedTuple):

@@ -91,7 +91,7 @@ class Controller:
         """The fallback at an observation, for a caller who missed a deadline or was told to stop."""
         return self._replaced(self._seen(observation).tolist(), None, Status.FALLBACK_ASKED)
 
-    def violation(self, observation: Sequence[float] | np.ndarray, action: Sequence[float]) -> float:
+    def violation(self, observation: Sequence[float] | np.ndarray, action: Sequence[float] | np.ndarray) -> float:
         """Σ max(row, 0) of an action in double precision; infinite where it is not known."""
         context = self._context(self._seen(observation).tolist())
         return self._excess(context, np.asarray(action, np.float32))
