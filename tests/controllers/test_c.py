@@ -11,7 +11,7 @@ import cvflows as cv
 from cvflows.constraints.base import all_rows
 from cvflows.constraints.judge import judge_of
 from cvflows.constraints.programs import Program
-from cvflows.constraints.writing import write_out
+from cvflows.constraints.writing import Writer, write_out
 from cvflows.controllers.c import header, source
 from cvflows.controllers.checking import check
 from cvflows.controllers.compiling import STRICT, CompilerError, Library, compile_library, compile_with, compiler
@@ -132,7 +132,7 @@ def test_the_least_bad_action_where_nothing_is_allowed(tmp_path):
     network = Network(one[0] * 0, one[0], np.inf, "relu", (Layer(one, one[0] * 0),), one[0][:0])
     about = dict.fromkeys(("task", "method", "constraint_words", "fingerprint", "cvflows"), "*/ int evil; \\ ??/")
     cut = cv.HalfSpaces(1, 2, cuts, context_dim=1)
-    rows = write_out(lambda x, a: all_rows(cut, x, a), x=1, a=1)
+    rows = write_out(lambda x, a: all_rows(cut, x, a), Writer(), x=1, a=1)
     context, action = Program({"obs": 1}, [], ["obs[0]"]), Program({"output": 1, "obs": 1}, [], ["output[0]"])
     plan = Plan(about, network, context, action, rows, None, np.array([-np.inf]), np.array([np.inf]), "last", (0.25,))
     (tmp_path / "controller.h").write_text(header(plan))

@@ -6,6 +6,7 @@ It is run as Python, compiled as C, and kept in a file. No JAX is needed to read
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,14 +91,29 @@ OPERATIONS: dict[str, Operation] = {
     "select_truth": _on("bbb", "b", "{2} if {0} else {1}", "{0} ? {2} : {1}"),
     "number": _on("b", "f", "1.0 if {0} else 0.0", "{0} ? 1.0 : 0.0"),
 }
+PRODUCT = "product"
+"""The one operation that gives a vector: entries times a table of numbers."""
 STEP = re.compile(r"t(0|[1-9]\d{0,6})")
+PART = re.compile(r"t(0|[1-9]\d{0,6})\[(0|[1-9]\d{0,6})\]")
+TABLE = re.compile(r"m(0|[1-9]\d{0,3})")
 ENTRY = re.compile(r"([a-z]\w{0,30})\[(0|[1-9]\d{0,6})\]")
 NUMBER = re.compile(r"-?(\d{1,20}\.\d{1,20}|\d(\.\d{1,20})?e[+-]\d{1,3}|inf)|nan")
 WHOLE = re.compile(r"-?\d{1,9}")
 MOST_STEPS = 100_000
+ANY_STEP = re.compile(rf"\b{STEP.pattern}\b")
+
+
+def _quick_product(table: np.ndarray, values: Sequence[float]) -> list[float]:
+    with np.errstate(all="ignore"):
+        return (np.asarray(values) @ table).tolist()
+
+
+def _ieee_product(table: np.ndarray, values: Sequence[float]) -> list[np.float64]:
+    return list(np.asarray(values) @ table)
 
 
 _QUICK: dict[str, Any] = {name: getattr(math, name) for name in dir(math) if not name.startswith("_")}
+_QUICK["product"] = _quick_product
 _IEEE: dict[str, Any] = {
     **{name: getattr(np, name) for name in ("floor", "ceil", "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log1p")},
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "fmod", "isfinite")},
@@ -110,23 +126,28 @@ _IEEE: dict[str, Any] = {
     "inf": math.inf,
     "nan": math.nan,
     "double": np.float64,
+    "product": _ieee_product,
 }
 """The functions of a program: on floats, fast, with errors; on NumPy's doubles, where 1/0 is infinite as in C."""
 
 
 class Step(NamedTuple):
-    """An operation by its name, and its inputs as text: `t3`, a step; `x[2]`, an argument's entry; or a number."""
+    """An operation by its name, and its inputs as text: `t3`, a step; `x[2]`, an argument's entry; or a number.
+
+    A product's first input is a table, `m0`; its entries are `t3[0]`, `t3[1]` and so on.
+    """
 
     operation: str
     inputs: tuple[str, ...]
 
 
 class Program(NamedTuple):
-    """Steps that compute `results` from vectors of these sizes, by their names."""
+    """Steps that compute `results` from vectors of these sizes, by their names, and tables (inputs, outputs)."""
 
     sizes: Mapping[str, int]
     steps: Sequence[Step]
     results: Sequence[str]
+    tables: Sequence[np.ndarray] = ()
 
     @property
     def lines(self) -> list[str]:
@@ -134,17 +155,18 @@ class Program(NamedTuple):
         return [f"t{index} = {self._line(step)}" for index, step in enumerate(self.steps)]
 
     def _line(self, step: Step, ieee: bool = False) -> str:
+        if step.operation == PRODUCT:
+            return f"product({step.inputs[0]}, [{', '.join(map(as_python, step.inputs[1:]))}])"
         operation = OPERATIONS[step.operation]
         expression = operation.python.format(*map(as_python, step.inputs))
         return f"double({expression})" if ieee and operation.gives == "f" else expression
 
     def needed(self, operands: Iterable[str]) -> list[int]:
         """The numbers of the steps that these operands, or an expression with them, depend on, in order."""
-        wanted = {int(match[1]) for operand in operands for match in re.finditer(rf"\b{STEP.pattern}\b", operand)}
+        wanted = {int(match[1]) for operand in operands for match in ANY_STEP.finditer(operand)}
         for index in range(max(wanted, default=-1), -1, -1):
             if index in wanted:
-                found = (STEP.fullmatch(operand) for operand in self.steps[index].inputs)
-                wanted |= {int(match[1]) for match in found if match is not None}
+                wanted |= {int(match[1]) for text in self.steps[index].inputs for match in ANY_STEP.finditer(text)}
         return sorted(wanted)
 
     def listed(self) -> str:
@@ -159,18 +181,27 @@ class Program(NamedTuple):
         returned = self.listed() if ending is None else ending
         kept = [f"t{index} = {self._line(self.steps[index], ieee)}" for index in self.needed([returned])]
         source = "\n    ".join([f"def written({', '.join(self.sizes)}):", *kept, f"return {returned}"])
-        scope = dict(_IEEE if ieee else _QUICK)
+        scope = dict(_IEEE if ieee else _QUICK) | {f"m{index}": table for index, table in enumerate(self.tables)}
         # The source is made of the templates above and of checked operands; nothing in it comes from outside.
         exec(compile(source, f"<{title}>", "exec"), scope)
         written: Callable[..., Any] = scope["written"]
         return written
 
     def in_c(self, name: str, result: str) -> str:
-        """The C function `name` that writes the results into the array `result`; arguments are arrays of doubles."""
+        """The C function `name` that writes the results into the array `result`; arguments are arrays of doubles.
+
+        Its tables are arrays of floats, `NAME_m0` and so on, and products are `cv_product`: both are the caller's.
+        """
         arguments = ", ".join([*(f"const double *{argument}" for argument in self.sizes), f"double *{result}"])
         lines = [f"static void {name}({arguments})", "{"]
         for index in self.needed(self.results):
             step = self.steps[index]
+            if step.operation == PRODUCT:
+                rows, columns = self.tables[int(step.inputs[0][1:])].shape
+                lines.append(f"    const double i{index}[{rows}] = {{{', '.join(map(as_c, step.inputs[1:]))}}};")
+                lines.append(f"    double t{index}[{columns}];")
+                lines.append(f"    cv_product({name}_{step.inputs[0]}, i{index}, {rows}, {columns}, t{index});")
+                continue
             operation = OPERATIONS[step.operation]
             kind = "double" if operation.gives == "f" else "int"
             lines.append(f"    const {kind} t{index} = {operation.c.format(*map(as_c, step.inputs))};")
@@ -181,18 +212,23 @@ class Program(NamedTuple):
     def as_data(self) -> dict[str, object]:
         """The program as JSON: a line of text for every step that the results need."""
         kept = self.needed(self.results)
-        names = {f"t{old}": f"t{new}" for new, old in enumerate(kept)}
+        numbers = {str(old): new for new, old in enumerate(kept)}
+
+        def renamed(operand: str) -> str:
+            return ANY_STEP.sub(lambda match: f"t{numbers[match[1]]}", operand)
+
         steps = [self.steps[index] for index in kept]
         return {
             "sizes": dict(self.sizes),
-            "steps": [" ".join([step.operation, *(names.get(text, text) for text in step.inputs)]) for step in steps],
-            "results": [names.get(operand, operand) for operand in self.results],
+            "tables": [{"shape": list(table.shape), "float32": packed(table)} for table in self.tables],
+            "steps": [" ".join([step.operation, *map(renamed, step.inputs)]) for step in steps],
+            "results": [renamed(operand) for operand in self.results],
         }
 
 
 def as_python(operand: str) -> str:
     """An operand in Python: numbers in brackets, so that a sign binds to its number."""
-    plain = any(form.fullmatch(operand) for form in (STEP, ENTRY, WHOLE))
+    plain = any(form.fullmatch(operand) for form in (STEP, PART, ENTRY, WHOLE))
     return operand if plain else f"({operand})"
 
 
@@ -216,10 +252,15 @@ def from_data(data: object, sizes: Mapping[str, int], results: int | None = None
             raise ValueError("arguments of other sizes")
         if len(lines) > MOST_STEPS or (results is not None and len(ends) != results):
             raise ValueError("too long, or another number of results")
-        kinds: list[str] = []
+        tables = [unpacked(table["float32"], *table["shape"]).astype(float) for table in given["tables"]]
+        kinds: list[str | int] = []
         steps = []
         for line in lines:
             name, *inputs = str(line).split(" ")
+            if name == PRODUCT:
+                kinds.append(_product_size(inputs, kinds, sizes, tables))
+                steps.append(Step(name, tuple(inputs)))
+                continue
             takes = OPERATIONS[name].takes
             if [_kind(text, kinds, sizes) for text in inputs] != list(takes):
                 raise ValueError(f"inputs of {name}")
@@ -227,16 +268,48 @@ def from_data(data: object, sizes: Mapping[str, int], results: int | None = None
             steps.append(Step(name, tuple(inputs)))
         if any(_kind(str(text), kinds, sizes) != "f" for text in ends):
             raise ValueError("results")
-        return Program(dict(sizes), steps, [str(text) for text in ends])
+        return Program(dict(sizes), steps, [str(text) for text in ends], tables)
     except (LookupError, TypeError, ValueError) as error:
         raise FaultyProgramError(f"no program: {type(error).__name__} {error}") from None
 
 
-def _kind(text: str, kinds: Sequence[str], sizes: Mapping[str, int]) -> str:
+def packed(array: np.ndarray) -> str:
+    """An array of single precision as text."""
+    return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+
+
+def unpacked(text: object, *shape: int) -> np.ndarray:
+    """The array that `packed` wrote; ValueError where it has another size, or is not finite."""
+    array = np.frombuffer(base64.b64decode(str(text), validate=True), "<f4").reshape(shape)
+    if not np.isfinite(array).all():
+        raise ValueError("numbers that are not finite")
+    return array
+
+
+def _product_size(
+    inputs: Sequence[str], kinds: Sequence[str | int], sizes: Mapping[str, int], tables: Sequence[np.ndarray]
+) -> int:
+    """How many entries a product has."""
+    match = TABLE.fullmatch(inputs[0])
+    if match is None:
+        raise ValueError("the table of a product")
+    table = tables[int(match[1])]
+    if table.ndim != 2 or [_kind(text, kinds, sizes) for text in inputs[1:]] != ["f"] * len(table):
+        raise ValueError("inputs of a product")
+    return table.shape[1]
+
+
+def _kind(text: str, kinds: Sequence[str | int], sizes: Mapping[str, int]) -> str:
     """What an operand is: `f`, `b` or `i`; ValueError or LookupError where it is none."""
     if (match := STEP.fullmatch(text)) is not None:
-        return kinds[int(match[1])]
-    if (match := ENTRY.fullmatch(text)) is not None:
+        kind = kinds[int(match[1])]
+        if isinstance(kind, str):
+            return kind
+    elif (match := PART.fullmatch(text)) is not None:
+        size = kinds[int(match[1])]
+        if isinstance(size, int) and int(match[2]) < size:
+            return "f"
+    elif (match := ENTRY.fullmatch(text)) is not None:
         if int(match[2]) < sizes[match[1]]:
             return "f"
     elif text in ("True", "False"):

@@ -36,8 +36,10 @@ REDUCTIONS = {
 }
 MOVES = {
     *("reshape", "broadcast_in_dim", "slice", "squeeze", "expand_dims", "transpose", "rev", "concatenate"),
-    *("gather", "dynamic_slice", "split", "stack"),
+    *("gather", "dynamic_slice", "split", "stack", "pad", "scatter"),
 }
+INDICES = {"gather": slice(1, 2), "dynamic_slice": slice(1, None), "scatter": slice(1, 2)}
+"""Which inputs of a move say where to."""
 ONE = "1.0"
 CALLS = {"pjit", "jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat"}
 
@@ -49,20 +51,19 @@ class UnwritableError(Exception):
 def write(function: Callable[..., Array], **sizes: int) -> Program | None:
     """A JAX function of vectors of these sizes, by their names, as a program; None where it cannot be written."""
     try:
-        return write_out(function, **sizes)
+        return write_out(function, Writer(), **sizes)
     except UnwritableError:
         return None
 
 
-def write_out(function: Callable[..., Array], *, longest: int = LONGEST, **sizes: int) -> Program:
-    """The same, of at most `longest` steps; an error that says why it cannot be written."""
+def write_out(function: Callable[..., Array], writer: Writer, **sizes: int) -> Program:
+    """The same, by a new writer, or an error that says why it cannot be written."""
     names = [np.array([f"{name}[{i}]" for i in range(size)], object) for name, size in sizes.items()]
-    writer = _Writer(longest)
     try:
         trace = trace_in_double(function, *sizes.values())
         with double_precision():
             (results,) = writer.run(trace.jaxpr, trace.constants, names)
-        return Program(sizes, writer.steps, _written(results).ravel().tolist())
+        return Program(sizes, writer.steps, writer.written(results).ravel().tolist(), writer.tables)
     except TypeError as error:  # a function that insists on single precision
         raise UnwritableError(f"it cannot be traced in double precision ({what(error)})") from None
 
@@ -72,11 +73,12 @@ DotDimensions = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 """Of both arguments: the axes that are summed over, the axes of a batch."""
 
 
-class _Writer:
-    """Turns a trace into steps; an array holds operands, or numbers where it is constant."""
+class Writer:
+    """Turns a trace into at most `longest` steps; an array holds operands, or numbers where it is constant."""
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int = LONGEST) -> None:
         self.steps: list[Step] = []
+        self.tables: list[np.ndarray] = []
         self._longest = longest
         self._names: dict[Step, str] = {}  # what is computed twice is written once
 
@@ -88,11 +90,12 @@ class _Writer:
             return np.asarray(variable.val) if isinstance(variable, Literal) else known[variable]
 
         for equation in _needed(jaxpr):
-            outputs = self._apply(equation, [read(variable) for variable in equation.invars])
+            outputs = self.apply(equation, [read(variable) for variable in equation.invars])
             known.update(zip(equation.outvars, outputs, strict=True))
         return [read(variable) for variable in jaxpr.outvars]
 
-    def _apply(self, equation: JaxprEqn, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    def apply(self, equation: JaxprEqn, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """The operands of one operation's outputs."""
         name, parameters = equation.primitive.name, equation.params
         if name in CALLS:
             inner = parameters.get("jaxpr") or parameters.get("call_jaxpr")
@@ -103,26 +106,29 @@ class _Writer:
             found = equation.primitive.bind(*map(jnp.asarray, inputs), **parameters)
             return [np.asarray(array) for array in (found if equation.primitive.multiple_results else [found])]
         if name in MOVES:
-            return _moved(equation, inputs)
+            return self.moved(equation, inputs)
+        if name == "select_n" and inputs[0].dtype == BOOL and len(inputs) == 3:  # it is known which
+            return [np.where(inputs[0], self.written(inputs[2]), self.written(inputs[1]))]
         if name == "dot_general":  # which multiplies single by double precision; a constant is the same in both
             inputs = [array.astype(FLOAT) if array.dtype == np.float32 else array for array in inputs]
         pairs = zip(inputs, equation.invars, strict=True)
-        taken = [FLOAT if array.dtype == FLOAT else _dtype(variable) for array, variable in pairs]
-        (given,) = (_dtype(variable) for variable in equation.outvars) if len(equation.outvars) == 1 else (None,)
-        operation = _operation(name, taken, given)
-        written = [_written(array) for array in inputs]
-        if name in REDUCTIONS:
-            return [self._reduce(operation, written[0], parameters["axes"])]
+        taken = [self.kind(FLOAT if array.dtype == FLOAT else dtype_of(variable)) for array, variable in pairs]
+        (given,) = (dtype_of(variable) for variable in equation.outvars) if len(equation.outvars) == 1 else (None,)
+        operation = _operation(name, taken, None if given is None else self.kind(given))
         if name == "dot_general":
-            return [self._contract(written[0], written[1], parameters["dimension_numbers"])]
+            return [self.contract(inputs[0], inputs[1], parameters["dimension_numbers"])]
+        written = [self.written(array) for array in inputs]
+        if name in REDUCTIONS:
+            return [self.reduce(operation, written[0], parameters["axes"])]
         if name == "clamp":
             least, value, most = written
-            return [self._each("min", [self._each("max", [least, value]), most])]
+            return [self.each("min", [self.each("max", [least, value]), most])]
         if name == "integer_pow":
             written.append(np.array(str(parameters["y"]), object))
-        return [self._each(operation, written)]
+        return [self.each(operation, written)]
 
-    def _each(self, operation: str, inputs: list[np.ndarray]) -> np.ndarray:
+    def each(self, operation: str, inputs: list[np.ndarray]) -> np.ndarray:
+        """An operation on every element of arrays that broadcast."""
         inputs = list(np.broadcast_arrays(*inputs))
         if operation in SAME:
             return inputs[0]
@@ -140,21 +146,27 @@ class _Writer:
         if step not in self._names:
             if len(self.steps) >= self._longest:
                 raise UnwritableError(f"it takes more than {self._longest:,} operations")
-            self._names[step] = f"t{len(self.steps)}"
-            self.steps.append(step)
+            self._names[step] = self.add(step)
         return self._names[step]
 
-    def _reduce(self, operation: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    def add(self, step: Step) -> str:
+        """A new step's name."""
+        self.steps.append(step)
+        return f"t{len(self.steps) - 1}"
+
+    def reduce(self, operation: str, array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+        """An operation between all elements along axes, from the first on."""
         kept = [axis for axis in range(array.ndim) if axis not in axes]
         if not all(array.shape[axis] for axis in axes):
             raise UnwritableError("nothing to reduce")
         moved = array.transpose([*kept, *axes]).reshape(*(array.shape[axis] for axis in kept), -1)
         result = moved[..., :1].reshape(moved.shape[:-1])
         for index in range(1, moved.shape[-1]):
-            result = self._each(operation, [result, moved[..., index : index + 1].reshape(result.shape)])
+            result = self.each(operation, [result, moved[..., index : index + 1].reshape(result.shape)])
         return result
 
-    def _contract(self, left: np.ndarray, right: np.ndarray, numbers: DotDimensions) -> np.ndarray:
+    def contract(self, left: np.ndarray, right: np.ndarray, numbers: DotDimensions) -> np.ndarray:
+        """A product of two arrays that is summed over axes of both."""
         (left_axes, right_axes), (left_batch, _) = numbers
         if left_batch:
             raise UnwritableError("batched product")
@@ -162,8 +174,45 @@ class _Writer:
         b = np.moveaxis(right, right_axes, range(-len(right_axes), 0))
         a_free, b_free = a.shape[: a.ndim - len(left_axes)], b.shape[: b.ndim - len(right_axes)]
         a, b = a.reshape(*a_free, *(1 for _ in b_free), -1), b.reshape(*(1 for _ in a_free), *b_free, -1)
-        products = self._each("mul", [a, b])
-        return self._reduce("add", products, (products.ndim - 1,))
+        products = self.each("mul", [self.written(a), self.written(b)])
+        return self.reduce("add", products, (products.ndim - 1,))
+
+    def moved(self, equation: JaxprEqn, inputs: list[np.ndarray]) -> list[np.ndarray]:
+        """The outputs of an operation that only moves elements: run on their numbers, it says where they go."""
+        indices = INDICES.get(equation.primitive.name, slice(0))
+        if any(array.dtype == object for array in inputs[indices]):
+            raise UnwritableError("an index that is computed")
+        known = range(len(inputs))[indices]
+        moving = [array for index, array in enumerate(inputs) if index not in known]
+        pool = np.concatenate([self.written(array).ravel() for array in moving])
+        numbers = iter(np.split(np.arange(len(pool), dtype=np.int32), np.cumsum([array.size for array in moving])))
+        given = [
+            jnp.asarray(array if index in known else next(numbers).reshape(array.shape))
+            for index, array in enumerate(inputs)
+        ]
+        parameters = equation.params
+        if parameters.get("fill_value") is not None:
+            parameters = {**parameters, "fill_value": None}  # filled entries are out of range below
+        result = equation.primitive.bind(*given, **parameters)
+        results = [np.asarray(places) for places in (result if equation.primitive.multiple_results else [result])]
+        if any((places < 0).any() or (places >= len(pool)).any() for places in results):
+            raise UnwritableError("an entry that is filled in")
+        return [pool[places.ravel()].reshape(places.shape) for places in results]
+
+    def written(self, array: np.ndarray) -> np.ndarray:
+        """An array of numbers as an array of literals; one of operands as it is."""
+        if array.dtype == object:
+            return array
+        if array.dtype not in (FLOAT, BOOL):
+            raise UnwritableError(f"a constant of {array.dtype}")
+        literals = np.empty(array.shape, object)
+        for index in np.ndindex(array.shape):
+            literals[index] = repr(array[index].item())
+        return literals
+
+    def kind(self, dtype: np.dtype) -> np.dtype:
+        """The dtype that numbers of this one are written as."""
+        return dtype
 
 
 def _needed(jaxpr: Jaxpr) -> list[JaxprEqn]:
@@ -177,7 +226,8 @@ def _needed(jaxpr: Jaxpr) -> list[JaxprEqn]:
     return kept[::-1]
 
 
-def _dtype(variable: Var | Literal) -> np.dtype:
+def dtype_of(variable: Var | Literal) -> np.dtype:
+    """That of a variable of a trace."""
     dtype: np.dtype = getattr(variable.aval, "dtype")  # noqa: B009 - traces of arrays only
     return dtype
 
@@ -203,37 +253,3 @@ def _operation(name: str, taken: list[np.dtype], given: np.dtype | None) -> str:
         if given == taken[0] and given in (FLOAT, BOOL):
             return "copy"
     raise UnwritableError(f"{name} on {', '.join(map(str, taken))} has no form on plain numbers")
-
-
-def _moved(equation: JaxprEqn, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of an operation that only moves elements: run on their numbers, it says where they go."""
-    fixed = 1 if equation.primitive.name in ("gather", "dynamic_slice") else len(inputs)
-    if any(array.dtype == object for array in inputs[fixed:]):
-        raise UnwritableError("an index that is computed")
-    pool = np.concatenate([_written(array).ravel() for array in inputs[:fixed]])
-    ends = np.cumsum([array.size for array in inputs[:fixed]])
-    numbers = [
-        jnp.arange(end - array.size, end, dtype=jnp.int32).reshape(array.shape)
-        for array, end in zip(inputs[:fixed], ends, strict=True)
-    ]
-    rest = [jnp.asarray(array) for array in inputs[fixed:]]
-    parameters = equation.params
-    if parameters.get("fill_value") is not None:
-        parameters = {**parameters, "fill_value": None}  # filled entries are out of range below
-    result = equation.primitive.bind(*numbers, *rest, **parameters)
-    results = [np.asarray(places) for places in (result if equation.primitive.multiple_results else [result])]
-    if any((places < 0).any() or (places >= len(pool)).any() for places in results):
-        raise UnwritableError("an entry that is filled in")
-    return [pool[places.ravel()].reshape(places.shape) for places in results]
-
-
-def _written(array: np.ndarray) -> np.ndarray:
-    """An array of numbers as an array of literals; one of operands as it is."""
-    if array.dtype == object:
-        return array
-    if array.dtype not in (FLOAT, BOOL):
-        raise UnwritableError(f"a constant of {array.dtype}")
-    literals = np.empty(array.shape, object)
-    for index in np.ndindex(array.shape):
-        literals[index] = repr(array[index].item())
-    return literals

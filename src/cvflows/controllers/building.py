@@ -13,10 +13,11 @@ from cvflows.agents.learner import Learner
 from cvflows.agents.networks import Perceptron
 from cvflows.constraints.base import AbstractConstraint, all_rows
 from cvflows.constraints.judge import judge_of
+from cvflows.constraints.loops import LoopWriter
 from cvflows.constraints.numbers import real_numbers
 from cvflows.constraints.programs import Program
 from cvflows.constraints.spec import describe
-from cvflows.constraints.writing import UnwritableError, write_out
+from cvflows.constraints.writing import UnwritableError, Writer, write_out
 from cvflows.controllers.plan import TOLERANCE, Layer, Network, Plan
 from cvflows.errors import ArgumentError, ExportError
 from cvflows.files import Json
@@ -56,7 +57,7 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     def action(output: Array, obs: Array) -> Array:
         return learner.action(output, jnp.concatenate([obs, jnp.asarray(told, obs.dtype)]) if len(told) else obs)
 
-    decoder = _written(where, _mapping(learner), action, output=learner.algorithm.actor.outputs, obs=o)
+    decoder = _written(where, _mapping(learner), action, loops=True, output=learner.algorithm.actor.outputs, obs=o)
     fallback, fixed = _fallback(options.fallback, d)
     anchor = _anchor(constraint)
     contexts = np.asarray(task.context(seen.astype(np.float64)))
@@ -71,9 +72,9 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     return Plan(about, network, context, decoder, rows, anchor, low, high, fallback, fixed)
 
 
-def _written(where: str, part: str, function: Callable[..., Array], **sizes: int) -> Program:
+def _written(where: str, part: str, function: Callable[..., Array], *, loops: bool = False, **sizes: int) -> Program:
     try:
-        return write_out(function, longest=LONGEST, **sizes)
+        return write_out(function, LoopWriter(LONGEST) if loops else Writer(LONGEST), **sizes)
     except UnwritableError as error:
         raise ExportError(f"{where} cannot be exported: its {part} cannot be written as plain code: {error}") from None
 
@@ -96,7 +97,7 @@ def _anchor(constraint: AbstractConstraint) -> Program | None:
     """An inner point as a program, or the set's own centre; None where neither is a formula. Both are checked later."""
     for point in (lambda x: inner_point(constraint, x), constraint.centre):
         try:
-            return write_out(point, x=constraint.context_dim)
+            return write_out(point, Writer(), x=constraint.context_dim)
         except UnwritableError:
             continue
     return None

@@ -27,6 +27,21 @@ static double cv_power(double base, int exponent)
     return exponent < 0 ? 1.0 / result : result;
 }
 """
+PRODUCT = """
+static void cv_product(const float *table, const double *x, int inputs, int outputs, double *y)
+{
+    int i, j;
+    for (j = 0; j < outputs; j++) {
+        y[j] = 0.0;
+    }
+    for (i = 0; i < inputs; i++) {
+        for (j = 0; j < outputs; j++) {
+            y[j] += x[i] * table[j];
+        }
+        table += outputs;
+    }
+}
+"""
 ACTIVATIONS = {
     "relu": "x > 0.0 ? x : 0.0",
     "tanh": "tanh(x)",
@@ -66,14 +81,16 @@ def header(plan: Plan) -> str:
 
 def source(plan: Plan) -> str:
     """`controller.c`."""
-    programs = [
-        plan.context.in_c("cv_read_context", "x"),
-        plan.action.in_c("cv_decode", "a"),
-        plan.rows.in_c("cv_rows", "g"),
-        *([] if plan.anchor is None else [plan.anchor.in_c("cv_anchor", "a")]),
+    written = {"cv_read_context": (plan.context, "x"), "cv_decode": (plan.action, "a"), "cv_rows": (plan.rows, "g")}
+    if plan.anchor is not None:
+        written["cv_anchor"] = (plan.anchor, "a")
+    tables = [
+        _floats(f"{name}_m{index}", table)
+        for name, (program, _) in written.items()
+        for index, table in enumerate(program.tables)
     ]
-    written = (plan.context, plan.action, plan.rows, plan.anchor)
-    power = any(_uses(program, "integer_pow") for program in written if program is not None)
+    programs = [*tables, *(program.in_c(name, result) for name, (program, result) in written.items())]
+    power = any(_uses(program, "integer_pow") for program, _ in written.values())
     return CODE.format(
         about=_about(plan),
         context=max(len(plan.context.results), 1),
@@ -84,7 +101,7 @@ def source(plan: Plan) -> str:
         low=_floats("cv_low", np.clip(plan.low, *_REACH)),
         high=_floats("cv_high", np.clip(plan.high, *_REACH)),
         fixed=_floats("cv_fixed", np.array(plan.fixed)),
-        power=POWER if power else "",
+        helpers=(POWER if power else "") + (PRODUCT if tables else ""),
         programs="\n\n".join(programs),
         network=_network(plan.network),
         outputs=plan.network.outputs,

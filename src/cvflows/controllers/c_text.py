@@ -79,7 +79,7 @@ CODE = """/* A safe controller, written by `cvflows export`. Do not edit: export
 {low}
 {high}
 {fixed}
-{power}
+{helpers}
 {programs}
 
 static void cv_layer(const float *weight, const float *bias, const double *x, int inputs, int outputs, double *y)

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cvflows.constraints.programs import FaultyProgramError, Program, from_data
+from cvflows.constraints.programs import FaultyProgramError, Program, from_data, packed, unpacked
 from cvflows.errors import CVFlowsError, dimension, look_up
 from cvflows.files import Json
 
@@ -166,17 +165,6 @@ def _list(value: object, size: int) -> Sequence[object]:
     return value
 
 
-def _packed(array: np.ndarray) -> str:
-    return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
-
-
-def _unpacked(text: object, *shape: int) -> np.ndarray:
-    array = np.frombuffer(base64.b64decode(str(text), validate=True), "<f4").reshape(shape)
-    if not np.isfinite(array).all():
-        raise ValueError("weights that are not finite")
-    return array
-
-
 def _network_data(network: Network) -> dict[str, object]:
     return {
         "sizes": [network.inputs, *(len(layer.bias) for layer in network.layers)],
@@ -184,13 +172,13 @@ def _network_data(network: Network) -> dict[str, object]:
         "activation": network.activation,
         "clip": number(network.clip),
         "encoding": "float32, little-endian, base64; weights row by row, a row per input",
-        "mean": _packed(network.mean),
-        "factor": _packed(network.factor),
+        "mean": packed(network.mean),
+        "factor": packed(network.factor),
         "layers": [
-            {name: _packed(array) for name, array in vars(layer).items() if array is not None}
+            {name: packed(array) for name, array in vars(layer).items() if array is not None}
             for layer in network.layers
         ],
-        "free": _packed(network.free),
+        "free": packed(network.free),
     }
 
 
@@ -202,13 +190,13 @@ def _network_from(data: object, inputs: int) -> Network:
         raise ValueError("sizes of the network")
     layers = []
     for given, rows, columns in zip(data["layers"], sizes, sizes[1:], strict=False):
-        vectors = {name: _unpacked(given[name], columns) for name in ("bias", "scale", "shift") if name in given}
+        vectors = {name: unpacked(given[name], columns) for name in ("bias", "scale", "shift") if name in given}
         if ("scale" in vectors) != ("shift" in vectors):
             raise ValueError("half a layer norm")
-        layers.append(Layer(_unpacked(given["weight"], rows, columns), **vectors))
+        layers.append(Layer(unpacked(given["weight"], rows, columns), **vectors))
     clip, free = unnumber(data["clip"]), dimension("free_count", data["free_count"], least=0, most=MOST)
     if not clip > 0:
         raise ValueError("`clip`")
-    mean, factor = (_unpacked(data[name], inputs) for name in ("mean", "factor"))
+    mean, factor = (unpacked(data[name], inputs) for name in ("mean", "factor"))
     activation = look_up("activation", data["activation"], ACTIVATIONS)
-    return Network(mean, factor, clip, activation, tuple(layers), _unpacked(data["free"], free))
+    return Network(mean, factor, clip, activation, tuple(layers), unpacked(data["free"], free))
