@@ -26,6 +26,15 @@ ON_WHOLE = {
 """What whole numbers may be in: nothing that rounds, or that would show that they are doubles."""
 
 
+REASONS = {
+    "while": "a loop whose length depends on its input",
+    "sort": "sorting",
+    "argmax": "an index of the largest entry",
+    "argmin": "an index of the smallest entry",
+}
+"""Why some operations cannot be written."""
+
+
 def kind_of(variable: Var | Literal) -> str:
     """`f`, `i`, `u` or `b`."""
     return dtype_of(variable).kind
@@ -40,6 +49,10 @@ class LoopWriter(Writer):
             return super().apply(equation, inputs)
         if name == "scan":
             return self._unrolled(parameters, inputs)
+        if name == "cond":
+            return self._branched(parameters, inputs[0], inputs[1:], [kind_of(one) for one in equation.outvars])
+        if name in REASONS:
+            raise UnwritableError(REASONS[name])
         if name == "dynamic_slice" and any(array.dtype == object for array in inputs[1:]):
             return [self._chosen(self.written(inputs[0]), inputs[1:], parameters["slice_sizes"])]
         if name == "cumsum":
@@ -62,16 +75,17 @@ class LoopWriter(Writer):
         return super().written(array.astype(float) if array.dtype.kind in "iu" else array)
 
     def contract(self, left: np.ndarray, right: np.ndarray, numbers: DotDimensions) -> np.ndarray:
-        """With a constant table on the left and a vector on the right, as layers of networks are: one step."""
-        ((left_axis, *more), _), (left_batch, _) = numbers
-        plain = left.ndim == 2 and right.ndim == 1 and not more and not left_batch
-        if not plain or left.dtype == object or left.size < LARGE:
+        """With a constant table on one side and a vector on the other, as layers of networks are: one step."""
+        (left_axes, right_axes), (batch, _) = numbers
+        table, axes, vector = (right, right_axes, left) if left.ndim == 1 else (left, left_axes, right)
+        plain = table.ndim == 2 and vector.ndim == 1 and len(axes) == 1 and not batch
+        if not plain or table.dtype == object or table.size < LARGE:
             return super().contract(left, right, numbers)
-        table = np.moveaxis(left, left_axis, 0).astype(float)
+        table = np.moveaxis(table, axes[0], 0).astype(float)
         self.tables.append(table)
         if not np.array_equal(table.astype(np.float32), table):
             raise UnwritableError("a table that is not of single precision")
-        name = self.add(Step(PRODUCT, (f"m{len(self.tables) - 1}", *self.written(right).tolist())))
+        name = self.add(Step(PRODUCT, (f"m{len(self.tables) - 1}", *self.written(vector).tolist())))
         return np.array([f"{name}[{index}]" for index in range(table.shape[1])], object)
 
     def _unrolled(self, parameters: Mapping[str, Any], inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -87,6 +101,25 @@ class LoopWriter(Writer):
         if parameters["reverse"]:
             collected.reverse()
         return [*carry, *(self._stacked(list(arrays)) for arrays in zip(*collected, strict=True))]
+
+    def _branched(
+        self, parameters: Mapping[str, Any], index: np.ndarray, inputs: list[np.ndarray], kinds: list[str]
+    ) -> list[np.ndarray]:
+        """Every branch, and a choice between what they give; the one that is meant where that is known."""
+        branches = parameters["branches"]
+        if index.dtype != object:
+            taken = branches[min(max(int(index), 0), len(branches) - 1)]
+            return self.run(taken.jaxpr, taken.consts, inputs)
+        results = [[self.written(one) for one in self.run(each.jaxpr, each.consts, inputs)] for each in branches]
+        chosen = results[0]
+        for number, others in enumerate(results[1:], 1):
+            here = self.each("ge", [index, np.array(repr(float(number)), object)])
+            triples = zip(kinds, chosen, others, strict=True)
+            chosen = [
+                self.each("select_truth" if kind == "b" else "select", [here, before, after])
+                for kind, before, after in triples
+            ]
+        return chosen
 
     def _stacked(self, arrays: list[np.ndarray]) -> np.ndarray:
         constant = all(array.dtype != object for array in arrays)

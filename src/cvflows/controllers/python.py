@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,14 +153,15 @@ class Controller:
 
 def _function(program: Program) -> Callable[..., list[float]]:
     """A program as a function that never raises: what Python calls an error is infinite or NaN, as in C."""
-    quick, exact = program.define("program"), program.define("program", ieee=True)
+    quick = program.define("program")
+    exact = cache(lambda: program.define("program", ieee=True))  # compiled when it is first needed
 
     def run(*arguments: list[float]) -> list[float]:
         try:
             return quick(*arguments)
         except (ArithmeticError, ValueError):
             with np.errstate(all="ignore"):
-                return [float(value) for value in exact(*(list(map(np.float64, values)) for values in arguments))]
+                return [float(value) for value in exact()(*(list(map(np.float64, values)) for values in arguments))]
 
     return run
 
