@@ -10,7 +10,8 @@ import cvflows as cv
 def make_agent(task, method, kind="ray", scale=4.0, **settings):
     """An agent with random networks, whose last layers are large enough for actions to reach the boundary."""
     found = cv.task(task) if isinstance(task, str) else task
-    map_ = None if kind is None else cv.make_map(kind, found.constraint, found.contexts)
+    small = {} if kind in (None, "ray", "orb") else {"width": 8, "bins": 4}
+    map_ = None if kind is None else cv.make_map(kind, found.constraint, found.contexts, **small)
     agent = cv.Agent(method, found, map_=map_, num_envs=1, **{"hidden": (16, 16), **settings})
     learner = agent._trainer.learner
     shape, vector = learner.algorithm.actor, np.array(learner.state.actor)

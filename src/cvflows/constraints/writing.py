@@ -119,7 +119,7 @@ class Writer:
             return [self.contract(inputs[0], inputs[1], parameters["dimension_numbers"])]
         written = [self.written(array) for array in inputs]
         if name in REDUCTIONS:
-            return [self.reduce(operation, written[0], parameters["axes"])]
+            return [self.reduce(operation, written[0], list(map(int, parameters["axes"])))]
         if name == "clamp":
             least, value, most = written
             return [self.each("min", [self.each("max", [least, value]), most])]
