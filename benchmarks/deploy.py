@@ -1,9 +1,10 @@
 """How long does one decision of an exported controller take, and does any forbidden action leave it?
 
 C is timed inside C, call by call, so that the way from Python into it does not count. Beside it, in the same process,
-the controller in Python without JAX, `agent.predict`, and Stable-Baselines3's `predict` on the bare policy where it is
-installed. Networks are 64×64 and untrained, as `PPO+CVFlow` has them; actions pass through ray maps and the check.
-Then decisions of the C controller at inputs near and far, every second thousand adversarial, are judged in float64.
+the controller in Python without JAX, `agent.predict`, and, where they are installed, onnxruntime and
+Stable-Baselines3's `predict` on the bare policy. Networks are 64×64 and untrained, as `PPO+CVFlow` has them; actions
+pass through ray maps and the check. Then decisions of the C controller at inputs near and far, every second chunk
+adversarial, are judged in float64.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ PYTHON_CALLS = 3000
 DECISIONS = 10**7
 CHUNK = 20_000
 C_P99 = 15e-6
-KEYS = ("c", "python", "predict", "sb3")
+ONNX_P50 = 100e-6
+KEYS = ("c", "onnx", "python", "predict", "sb3")
 TIMER = """
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
@@ -100,7 +102,8 @@ def measure(name: str, calls: int, python_calls: int, decisions: int) -> dict[st
     agent = cv.Agent("PPO+CVFlow", task, map_=cv.make_map("ray", task.constraint, task.contexts), hidden=HIDDEN)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        artefact = agent.export(folder / "controller")
+        runs_onnx = all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxruntime"))
+        artefact = agent.export(folder / "controller", onnx=runs_onnx)
         played = play_observations(agent._trainer, 256)
         controller = cv.Controller.load(artefact)
         times = {
@@ -114,6 +117,8 @@ def measure(name: str, calls: int, python_calls: int, decisions: int) -> dict[st
             layers = {"net_arch": list(HIDDEN)}
             peer = stable_baselines3.PPO("MlpPolicy", task.make_env(), policy_kwargs=layers, device="cpu")
             times["sb3"] = timed(lambda seen: peer.predict(seen, deterministic=True), played, python_calls)
+        if runs_onnx:
+            times["onnx"] = timed(onnx_session(artefact / "controller.onnx"), played, python_calls)
         path = compile_library(artefact, folder)
         library = Library(path)
         compiled = folder / "controller.o"
@@ -143,6 +148,16 @@ def timed(call: Callable[[np.ndarray], Any], seen: np.ndarray, count: int) -> np
         call(one)
         found.append(time.perf_counter() - began)
     return np.array(found[100:])
+
+
+def onnx_session(path: Path) -> Callable[[np.ndarray], Any]:
+    """A call of onnxruntime, in one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda seen: session.run(None, {"observation": seen[None]})
 
 
 def timed_in_c(artefact: Path, folder: Path, seen: np.ndarray) -> np.ndarray:
@@ -182,6 +197,11 @@ def run(quick: bool) -> dict[str, Any]:
     amounts = (2000, 300, 100_000) if quick else (CALLS, PYTHON_CALLS, DECISIONS // len(TASKS))
     tasks = [measure(name, *amounts) for name in TASKS]
     bars = [Bar(f"{row['task']} C p99 in µs", 1e6 * row["c"]["p99"], 1e6 * C_P99, at_least=False) for row in tasks]
+    bars += [
+        Bar(f"{row['task']} ONNX p50 in µs", 1e6 * row["onnx"]["p50"], 1e6 * ONNX_P50, at_least=False)
+        for row in tasks
+        if "onnx" in row
+    ]
     bars.append(Bar("forbidden actions", sum(row["forbidden"] for row in tasks), 0, at_least=False))
     return {"tasks": tasks, "bars": bars}
 
@@ -189,7 +209,13 @@ def run(quick: bool) -> dict[str, Any]:
 def table(report: dict[str, Any]) -> str:
     """The figures as Markdown."""
     kinds = [key for key in KEYS if key in report["tasks"][0]]
-    titles = {"c": "C", "python": "`Controller`", "predict": "`agent.predict`", "sb3": "SB3 `predict`"}
+    titles = {
+        "c": "C",
+        "onnx": "onnxruntime",
+        "python": "`Controller`",
+        "predict": "`agent.predict`",
+        "sb3": "SB3 `predict`",
+    }
     heads = ["task", *(f"{titles[key]} p50 / p99 / p99.9" for key in kinds), "code", "state", "decisions", "forbidden"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in report["tasks"]:

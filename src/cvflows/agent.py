@@ -125,16 +125,17 @@ class Agent:
         *,
         fallback: str | Sequence[float] = "last",
         limits: tuple[Sequence[float], Sequence[float]] | None = None,
+        onnx: bool = False,
     ) -> Path:
         """Write a controller in C that needs neither Python nor JAX, and that no forbidden action leaves.
 
-        `fallback`: `last`, `anchor` or an action; `limits`: least and greatest values of the observation's entries.
-        See docs/deploy.md.
+        `fallback`: `last`, `anchor` or an action; `limits`: least and greatest values of the observation's entries;
+        `onnx`: one ONNX file beside it (extra `export`). See docs/deploy.md.
         """
         from cvflows.controllers.artefact import export_c
         from cvflows.controllers.building import Options
 
-        return export_c(self._trainer, folder, Options(fallback, limits)).folder
+        return export_c(self._trainer, folder, Options(fallback, limits), onnx=onnx).folder
 
     @classmethod
     def load(cls, folder: str | Path, task: Task | None = None) -> Agent:

@@ -20,7 +20,7 @@ FILES = 5
 
 def export(
     run: Run,
-    format: Literal["c"] = "c",
+    format: Literal["c", "onnx"] = "c",
     out: Path | None = None,
     fallback: str = "last",
     limits: str | None = None,
@@ -30,7 +30,8 @@ def export(
 
     Args:
         run: Folder of the run.
-        format: c: C99 with the constraint's check compiled in, also read by `cv.Controller` in Python without JAX.
+        format: c: C99 with the constraint's check compiled in, also read by `cv.Controller` in Python without JAX;
+            onnx: the same, and one ONNX file beside it (extra `export`).
         out: Folder for the artefact, by default RUN/controller.
         fallback: What replaces an action that cannot be used: last (the last allowed one), anchor (an inner point of
             the set), or an action of your own as in 0,0,0.5.
@@ -48,7 +49,7 @@ def export(
     options = Options(action, _limits(limits, trainer.task.observation_dim))
     options.check(trainer.task)
     with count_progress("writing the controller", FILES) as tick:
-        done = export_c(trainer, out or run / "controller", options, tick)
+        done = export_c(trainer, out or run / "controller", options, tick, onnx=format == "onnx")
     share = done.plan.about.get("fixed_allowed", 1.0)
     if isinstance(share, float) and share < 1:
         print_warning(f"the fallback is allowed at {share:.1%} of the observations of its episodes")
@@ -87,7 +88,7 @@ def check(artefact: Artefact, count: int = 100_000, json: bool = False) -> None:
             f"{report.inputs:,} inputs: {report.forbidden} forbidden actions, {report.fallbacks:,} fallbacks, "
             f"{report.unsafe:,} of them unsafe and said so (judged by {report.judged_by})",
             f"largest difference: from the recorded actions {report.parity:.2g}, from the agent {report.agent:.2g}, "
-            f"from Python {report.python:.2g}",
+            f"from Python {report.python:.2g}" + ("" if report.onnx is None else f", of ONNX from C {report.onnx:.2g}"),
         ]
         print_lines(lines)
     if report.problem is not None:

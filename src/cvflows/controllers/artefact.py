@@ -17,10 +17,11 @@ from cvflows.controllers.python import FORMAT, Controller
 from cvflows.controllers.readme import readme
 from cvflows.controllers.status import Status
 from cvflows.errors import ArgumentError
-from cvflows.files import as_path, exists, make_folder, write_atomically, write_record
+from cvflows.files import as_path, exists, make_folder, remove, write_atomically, write_record
 from cvflows.runs.train import Trainer
 
 DEFAULT = Options()
+ONNX = "controller.onnx"
 
 
 class Exported(NamedTuple):
@@ -32,7 +33,7 @@ class Exported(NamedTuple):
     """Of the parity cases."""
     steps: int
     """Operations of the map, the check and the anchor."""
-    files: tuple[str, ...] = ("controller.c", "controller.h", "controller.json", "parity.json", "README.md")
+    files: tuple[str, ...]
 
     def as_json(self) -> dict[str, object]:
         """Figures for machines."""
@@ -46,32 +47,49 @@ class Exported(NamedTuple):
             "fallback": self.plan.order[0],
             "anchor": self.plan.anchor is not None,
             "steps": self.steps,
+            "files": sorted(self.files),
             "parity": dict(self.statuses),
         }
 
 
 def export_c(
-    trainer: Trainer, folder: str | Path, options: Options = DEFAULT, tick: Callable[[int], None] | None = None
+    trainer: Trainer,
+    folder: str | Path,
+    options: Options = DEFAULT,
+    tick: Callable[[int], None] | None = None,
+    *,
+    onnx: bool = False,
 ) -> Exported:
-    """Write the artefact of a trained policy; `tick` is told how many of its five files are done."""
+    """Write the artefact of a trained policy, with `onnx` the file of that format too.
+
+    `tick` is told how many of its five files are done.
+    """
     path = as_path("out", folder)
     if exists(path) and (not path.is_dir() or (any(path.iterdir()) and not exists(path / "controller.json"))):
         raise ArgumentError("out", "a new folder, or one with an exported controller", path)
     tell = tick or (lambda _: None)
     played = play_observations(trainer)
     plan = make_plan(trainer, options, played)
+    texts = [("controller.h", header(plan)), ("controller.c", source(plan)), ("README.md", readme(plan))]
+    written = [(name, text.encode()) for name, text in texts]
+    if onnx:
+        from cvflows.controllers.onnx_file import write_onnx
+
+        written.append((ONNX, write_onnx(plan, trainer)))
+    else:
+        remove(path / ONNX)  # of an earlier export, another policy's
     make_folder(path)
-    written = [("controller.h", header(plan)), ("controller.c", source(plan)), ("README.md", readme(plan))]
-    for done, (name, text) in enumerate(written):
-        write_atomically(path / name, text.encode())
+    for done, (name, content) in enumerate(written):
+        write_atomically(path / name, content)
         tell(done + 1)
     statuses = _write_parity(trainer, plan, path, played)
     tell(4)
-    hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written}
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in written}
     write_record(path / "controller.json", FORMAT, {**plan.as_data(), "sha256_of": hashes})
     tell(5)
     programs = [program for program in (plan.context, plan.action, plan.rows, plan.anchor) if program is not None]
-    return Exported(path, plan, statuses, sum(len(program.needed(program.results)) for program in programs))
+    steps = sum(len(program.needed(program.results)) for program in programs)
+    return Exported(path, plan, statuses, steps, (*hashes, "controller.json", "parity.json"))
 
 
 def _write_parity(trainer: Trainer, plan: Plan, path: Path, played: np.ndarray) -> dict[str, int]:

@@ -50,14 +50,11 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     task, learner = trainer.task, trainer.learner
     constraint, o, d = task.constraint, task.observation_dim, task.action_dim
     about, where = _about(trainer), f"{trainer.config.method} on {task.name}"
-    context = _written(where, "reading of contexts", _reader(task), obs=o)
+    context = _written(where, "reading of contexts", reader(task), obs=o)
     rows = _written(where, "constraint", lambda x, a: all_rows(constraint, x, a), x=constraint.context_dim, a=d)
-    told = learner.told_at_evaluation
-
-    def action(output: Array, obs: Array) -> Array:
-        return learner.action(output, jnp.concatenate([obs, jnp.asarray(told, obs.dtype)]) if len(told) else obs)
-
-    decoder = _written(where, _mapping(learner), action, loops=True, output=learner.algorithm.actor.outputs, obs=o)
+    decoder = _written(
+        where, _mapping(learner), policy_of(learner), loops=True, output=learner.algorithm.actor.outputs, obs=o
+    )
     fallback, fixed = _fallback(options.fallback, d)
     anchor = _anchor(constraint)
     contexts = np.asarray(task.context(seen.astype(np.float64)))
@@ -68,8 +65,18 @@ def make_plan(trainer: Trainer, options: Options, seen: np.ndarray) -> Plan:
     else:
         about["fixed_allowed"] = share
     low, high = _limits(options.limits, o)
-    network = _network(learner.algorithm.actor, np.asarray(learner.state.actor), told)
+    network = _network(learner.algorithm.actor, np.asarray(learner.state.actor), learner.told_at_evaluation)
     return Plan(about, network, context, decoder, rows, anchor, low, high, fallback, fixed)
+
+
+def policy_of(learner: Learner) -> Callable[[Array, Array], Array]:
+    """From an actor's output and an observation to the action, to be traced."""
+    told = learner.told_at_evaluation
+
+    def action(output: Array, obs: Array) -> Array:
+        return learner.action(output, jnp.concatenate([obs, jnp.asarray(told, obs.dtype)]) if len(told) else obs)
+
+    return action
 
 
 def _written(where: str, part: str, function: Callable[..., Array], *, loops: bool = False, **sizes: int) -> Program:
@@ -83,7 +90,7 @@ def _mapping(learner: Learner) -> str:
     return type(learner.algorithm.decoder).__name__ if learner.map is None else f"{type(learner.map).__name__}"
 
 
-def _reader(task: Task) -> Callable[[Array], Array]:
+def reader(task: Task) -> Callable[[Array], Array]:
     """How the guard reads a context: in double precision."""
     reads = task.reads
     if callable(reads):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +18,12 @@ from cvflows.controllers.plan import TOLERANCE, Plan
 from cvflows.controllers.python import FORMAT, Controller
 from cvflows.controllers.status import Status
 from cvflows.errors import StoreError, dimension
-from cvflows.files import as_path, read_bytes, read_record
+from cvflows.files import as_path, exists, read_bytes, read_record
 
 CLOSE = 1e-5
 """How far actions may be from the agent's, and C from Python, at ordinary inputs."""
 CHUNK = 2000
+ONNX = "controller.onnx"
 MOST_SOURCE = 1 << 28
 Rows = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From contexts (n, context_dim) and actions (n, dim) to the largest row of each."""
@@ -48,6 +49,8 @@ class Report:
     statuses_differ: int
     judged_by: str
     state_bytes: int
+    onnx: float | None
+    """The largest difference of the ONNX file's actions from C's; None where there is none, or no onnxruntime."""
 
     @property
     def problem(self) -> str | None:
@@ -56,7 +59,7 @@ class Report:
             return f"{self.forbidden} of {self.inputs:,} actions are forbidden"
         if self.statuses_differ:
             return f"{self.statuses_differ} statuses differ from those of Python"
-        worst = max(self.parity, self.agent, self.python)
+        worst = max(self.parity, self.agent, self.python, self.onnx or 0.0)
         return None if worst <= CLOSE else f"actions differ by {worst:.2g}, more than {CLOSE:g}"
 
     def as_json(self) -> dict[str, object]:
@@ -73,13 +76,14 @@ def check(folder: str | Path, count: int = 100_000, tick: Callable[[int], None] 
     _check_sources(path)
     with tempfile.TemporaryDirectory() as temporary:
         library = Library(compile_library(path, Path(temporary)), parity.max_age)
-        return _tried(controller, library, parity, count, str(path), tick or (lambda _: None))
+        report = _tried(controller, library, parity, count, str(path), tick or (lambda _: None))
+        return replace(report, onnx=_onnx_difference(path, library, parity))
 
 
 def _check_sources(path: Path) -> None:
     """The code is what was exported: else a check of it says nothing about the data beside it."""
     hashes = read_record(path / "controller.json", FORMAT).get("sha256_of")
-    for name in ("controller.c", "controller.h"):
+    for name in ("controller.c", "controller.h", *([ONNX] if exists(path / ONNX) else [])):
         found = hashlib.sha256(read_bytes(path / name, MOST_SOURCE)).hexdigest()
         if not isinstance(hashes, dict) or hashes.get(name) != found:
             raise StoreError(path / name, "was changed after it was exported")
@@ -126,7 +130,26 @@ def _tried(
         statuses_differ=differ,
         judged_by=judged_by,
         state_bytes=library.state_size,
+        onnx=None,
     )
+
+
+def _onnx_difference(path: Path, library: Library, parity: Parity) -> float | None:
+    if not exists(path / ONNX):
+        return None
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    content = read_bytes(path / ONNX, MOST_SOURCE)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    seen = parity.observations[[action is not None for action in parity.agent]]
+    library.reset()
+    run = library.run(seen)
+    actions, allowed = session.run(None, {"observation": seen})
+    if not np.array_equal(allowed, run.statuses == Status.OK):
+        return float("inf")
+    return float(np.abs(actions - run.actions).max())
 
 
 def _rows(plan: Plan) -> tuple[Rows, str]:
