@@ -19,6 +19,7 @@ What is allowed: {words}
 | `controller.c`, `controller.h` | the controller: C99 or C++, only libm, no allocation, no global state |
 | `controller.json` | the same as data, with constraint, versions and fingerprint: what `cv.Controller` reads |
 | `parity.json` | inputs, actions and statuses to test against; strings stand for NaN and infinity |
+| `controller.onnx` | where it was asked for: `observation` → `action`, and whether it is `allowed`; no fallback |
 
 ## What is promised
 
