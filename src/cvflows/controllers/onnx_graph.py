@@ -6,7 +6,7 @@ from need some forty operations, so they are written directly. Numbers are doubl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -86,19 +86,26 @@ class Graph:
         self.onnx = _library()
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self._names: dict[Hashable, str] = {}
+        self._sources: dict[str, tuple[str, tuple[int, ...]]] = {}  # what was reshaped, so that it is once only
         self._batch_of, self._rows = batch_of, ""
 
     def node(self, operation: str, *inputs: str, **attributes: object) -> str:
-        """The name of a new node's output."""
-        name = f"v{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), [name], **attributes))
-        return name
+        """The name of a node's output; what is computed twice is written once."""
+        key = (operation, inputs, tuple(sorted(attributes.items())))
+        if key not in self._names:
+            self._names[key] = f"v{len(self.nodes)}"
+            self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), [self._names[key]], **attributes))
+        return self._names[key]
 
     def constant(self, array: np.ndarray) -> str:
-        """The name of a constant."""
-        name = f"c{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
-        return name
+        """The name of a constant; equal ones share it."""
+        whole = np.ascontiguousarray(array).reshape(array.shape)
+        key = (whole.dtype.str, whole.shape, whole.tobytes())
+        if key not in self._names:
+            self._names[key] = f"c{len(self.constants)}"
+            self.constants.append(self.onnx.numpy_helper.from_array(whole, self._names[key]))
+        return self._names[key]
 
     def whole(self, *values: int) -> str:
         """A constant of whole numbers."""
@@ -122,7 +129,12 @@ class Graph:
         """The same elements in another shape."""
         if tuple(shape) == value.shape:
             return value
-        return Tensor(self.node("Reshape", value.name, self.whole(-1, *shape)), tuple(shape), value.dtype)
+        source, source_shape = self._sources.get(value.name, (value.name, value.shape))
+        if source_shape == tuple(shape):
+            return Tensor(source, source_shape, value.dtype)
+        name = self.node("Reshape", source, self.whole(-1, *shape))
+        self._sources[name] = source, source_shape
+        return Tensor(name, tuple(shape), value.dtype)
 
     # ------------------------------------------------------------------ traces
 
