@@ -46,7 +46,7 @@ test-thorough: $(READY)
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray]"
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray,export]"
 	$(BIN)/pytest -m extras
 
 # Debian's Chromium; elsewhere, any Chromium on the path.

@@ -50,6 +50,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     benchmark.name: benchmark
     for benchmark in (
         Benchmark("calm", "40 min", "maps.md", files=("calm.jsonl",)),
+        Benchmark("deploy", "2 min", "deploy.md", "export"),
         Benchmark("env_speed", "minutes", "tasks.md"),
         Benchmark("flow_comparison", "minutes", "maps.md", pictures=("flow-comparison.png",)),
         Benchmark("latency", "2 min", "results.md", "bench"),

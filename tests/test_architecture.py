@@ -19,12 +19,15 @@ HEAVY = {
     "cvxpy",
     "wandb",
     "onnx",
+    "onnxruntime",
     "pickle",
     "cloudpickle",
     "dill",
 }
 MAY_NEED_AN_EXTRA = {
     "constraints/reference.py": {"cvxpy"},
+    "controllers/checking.py": {"onnxruntime"},
+    "controllers/onnx_graph.py": {"onnx"},
     "runs/board.py": {"wandb"},
     "runs/launch.py": {"ray"},
     "runs/mirror.py": {"fsspec"},

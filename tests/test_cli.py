@@ -11,7 +11,7 @@ from cvflows.cli import main
 LIGHT = """
 import sys
 from cvflows.cli import main
-for words in ("--help", "tasks", "tasks --json", "train --help"):
+for words in ("--help", "tasks", "tasks --json", "train --help", "export --help", "check --help"):
     try:
         main(words.split())
     except SystemExit:
@@ -123,6 +123,8 @@ def test_help_names_what_is_asked_for(capsys):
         ("train", "TASK"),
         ("fit", "TASK"),
         ("resume", "RUN"),
+        ("export", "RUN"),
+        ("check", "ARTEFACT"),
         ("watch", "RUN"),
         ("settings", "METHOD"),
     ):

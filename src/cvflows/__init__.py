@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets.weighted import Orthoplex as Orthoplex
     from cvflows.constraints.sets.weighted import SinSquared as SinSquared
     from cvflows.constraints.union import Union as Union
+    from cvflows.controllers.python import Controller as Controller
+    from cvflows.controllers.status import Status as Status
     from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
     from cvflows.envs.wrappers import LatentActions as LatentActions
     from cvflows.maps.base import ActionMap as ActionMap
@@ -82,6 +84,8 @@ _HOMES = {
     "constraints.sets.spheres": ("Ball", "Shell"),
     "constraints.sets.weighted": ("MaxPower", "Orthoplex", "SinSquared"),
     "constraints.union": ("Union",),
+    "controllers.python": ("Controller",),
+    "controllers.status": ("Status",),
     "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,24 @@ class Agent:
             trainer.save_to(run)
         run.lock.release()
         return run.path
+
+    def export(
+        self,
+        folder: str | Path,
+        *,
+        fallback: str | Sequence[float] = "last",
+        limits: tuple[Sequence[float], Sequence[float]] | None = None,
+        onnx: bool = False,
+    ) -> Path:
+        """Write a controller in C that needs neither Python nor JAX, and that no forbidden action leaves.
+
+        `fallback`: `last`, `anchor` or an action; `limits`: least and greatest values of the observation's entries;
+        `onnx`: one ONNX file beside it (extra `export`). See docs/deploy.md.
+        """
+        from cvflows.controllers.artefact import export_c
+        from cvflows.controllers.building import Options
+
+        return export_c(self._trainer, folder, Options(fallback, limits), onnx=onnx).folder
 
     @classmethod
     def load(cls, folder: str | Path, task: Task | None = None) -> Agent:

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import tyro
 
+from cvflows.commands.exporting import check, export
 from cvflows.commands.listing import draw, methods, settings, tasks
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
@@ -28,6 +29,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "export": export,
+    "check": check,
     "suite": suite,
     "watch": watch,
     "report": report,

@@ -56,6 +56,10 @@ class StoreError(CVFlowsError, OSError):
         super().__init__(f"{path} {problem}")
 
 
+class ExportError(CVFlowsError, ValueError):
+    """A policy that cannot leave Python, and why."""
+
+
 class DamageWarning(UserWarning):
     """A damaged file was found that is not needed."""
 

@@ -10,7 +10,6 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cvflows as cv
-from controllers import reach
 from cvflows.envs.ball import BallWorld
 from cvflows.envs.bikes import Bikes
 from cvflows.envs.pole import Pole
@@ -18,6 +17,7 @@ from cvflows.envs.reacher import Reacher
 from cvflows.envs.rendering import PACKAGES, picture
 from cvflows.envs.spaceship import arena, corridor
 from cvflows.envs.worlds import ARRIVED, LEFT, TIME_UP
+from pilots import reach
 
 WORLDS = {
     "ball 1-D": BallWorld,

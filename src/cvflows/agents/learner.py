@@ -100,16 +100,21 @@ class Learner:
                 pass
         return np.asarray(self.decide(observation[None]).action)[0]
 
+    def action(self, output: Array, seen: Array) -> Array:
+        """The action (d,) of an actor's output at what it was told, to be traced."""
+        return jnp.asarray(self.algorithm.choose(output[None], self.frozen, seen[None], None).action)[0]
+
+    @property
+    def told_at_evaluation(self) -> np.ndarray:
+        """What follows an observation when nothing is learned; empty for most methods."""
+        return AT_EVALUATION[: self._preferences.shape[1]]
+
     @cached_property
     def written(self) -> Callable[[list[float], list[float]], list[float]] | None:
         """From an actor's output and an observation to the action, as plain Python; None where it cannot be written."""
-
-        def action(output: Array, seen: Array) -> Array:
-            return jnp.asarray(self.algorithm.choose(output[None], self.frozen, seen[None], None).action)[0]
-
         actor = self.algorithm.actor
-        found = write(action, output=actor.outputs, seen=actor.inputs)
-        return None if found is None else found.define("action", f"[{', '.join(found.results)}]")
+        found = write(self.action, output=actor.outputs, seen=actor.inputs)
+        return None if found is None else found.define("action")
 
     def add(self, steps: Steps) -> None:
         """Keep a step of every environment."""

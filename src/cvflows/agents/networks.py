@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,22 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[np.ndarray], np
     "relu": (jax.nn.relu, lambda x: np.maximum(x, 0)),
     "tanh": (jnp.tanh, np.tanh),
     "elu": (jax.nn.elu, lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
-    "silu": (jax.nn.silu, lambda x: x / (1 + np.exp(-x))),
+    "silu": (jax.nn.silu, lambda x: np.where(x > -80, x / (1 + np.exp(-np.maximum(x, -80))), 0)),
 }
 """On the device and on the host."""
 LEAST_SPREAD = 1e-2
 NORM_EPSILON = 1e-5
+
+
+class Parts(NamedTuple):
+    """A network's vector cut up: header, weights (inputs, outputs) and biases by layer, norms, free outputs."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+    weights: list[np.ndarray]
+    biases: list[np.ndarray]
+    norms: list[tuple[np.ndarray, np.ndarray]]
+    free: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,20 @@ class Perceptron:
         if math.isfinite(self.input_clip):
             x = np.clip(x, -self.input_clip, self.input_clip)
         return self._apply(np, ACTIVATIONS[self.activation][1], parameters, x)
+
+    def parts(self, parameters: np.ndarray) -> Parts:
+        """Layers and norms, cut out of the vector."""
+        start, weights, biases, norms = 2 * self.inputs, [], [], []
+        for fan_in, fan_out in self._layers():
+            end = start + fan_in * fan_out
+            weights.append(parameters[start:end].reshape(fan_in, fan_out))
+            biases.append(parameters[end : end + fan_out])
+            start = end + fan_out
+        for size in self._normed():
+            norms.append((parameters[start : start + size], parameters[start + size : start + 2 * size]))
+            start += 2 * size
+        mean, factor = parameters[: self.inputs], parameters[self.inputs : 2 * self.inputs]
+        return Parts(mean, factor, weights, biases, norms, parameters[start:])
 
     def _apply(self, xp: Any, activate: Callable[[Any], Any], parameters: Any, x: Any) -> Any:
         start, last = 2 * self.inputs, len(self.sizes) - 2

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cvflows.constraints.base import AbstractConstraint, all_rows
+from cvflows.constraints.programs import as_python
 from cvflows.constraints.writing import write
 
 
@@ -25,8 +26,8 @@ def scalar_rows(constraint: AbstractConstraint) -> ScalarRows | None:
     written = write(lambda x, a: all_rows(constraint, x, a), x=constraint.context_dim, a=constraint.action_dim)
     if written is None:
         return None
-    title, rows = type(constraint).__name__, written.results
+    title, rows = type(constraint).__name__, map(as_python, written.results)
     return ScalarRows(
-        written.define(f"rows of {title}", f"[{', '.join(rows)}]"),
+        written.define(f"rows of {title}"),
         written.define(f"inside of {title}", " and ".join(f"{row} <= 0" for row in rows)),
     )

@@ -1,0 +1,1 @@
+"""Trained policies that leave Python and JAX, with the check that keeps their actions allowed."""
