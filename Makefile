@@ -8,8 +8,10 @@ export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 export MPLBACKEND := Agg
 # Every process of the tests imports the package with its checks: that is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests compile much; what one compiled, the others find.
-unit test-thorough: export JAX_COMPILATION_CACHE_DIR := $(abspath $(VENV))/compiled
+# Tests compile much; what one compiled, the others find, in other checkouts too. Two weeks later it is forgotten.
+CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/cvflows-tests
+COMPILED := $(shell mkdir -p $(CACHE) 2> /dev/null && echo $(CACHE) || echo $(abspath $(VENV))/compiled)
+unit test-thorough: export JAX_COMPILATION_CACHE_DIR := $(COMPILED)
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
@@ -35,6 +37,7 @@ types: $(READY)
 
 # What depends on rounding runs as users run it; the rest is compiled without optimisation, in half the time.
 unit: $(READY)
+	find $(COMPILED) -type f -mtime +14 -delete 2> /dev/null || true
 	$(BIN)/pytest -n $(WORKERS) -m "optimised and not thorough"
 	$(PLAIN) $(BIN)/pytest -n $(WORKERS) -m "not (optimised or thorough or extras or browser)"
 
@@ -110,4 +113,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) demo
+	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo

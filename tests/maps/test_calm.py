@@ -25,7 +25,7 @@ from cvflows.maps.quality import measure
 from cvflows.maps.store import load_map, save_map
 
 POWER = CASES["H+M"]
-INTERVAL = cv.Constraint(lambda x, a: jnp.abs(a) - x, 1, 1, convex=True)
+INTERVAL = cv.Constraint(lambda x, a: jnp.abs(a) - x, 1, 1, convex=True, anchor=(0.0,))
 SIZES = cv.Uniform(1, 0.2, 1.0)
 
 

@@ -41,10 +41,13 @@ class AbstractConstraint(AbstractSet):
     """Whether `convex` follows from the formula, as for built-in sets; else it is the user's word, and is checked."""
     distributes: ClassVar[bool] = False
     """Whether `&` applies to every part of the set instead, as in a union."""
-    holds_centre: ClassVar[bool] = False
-    """Whether the rows are known to leave room at `centre` in every context, whatever else is known about them."""
     searches_centre: ClassVar[bool] = False
     """Whether `centre` looks for a point inside the set anew in every context."""
+
+    @property
+    def holds_centre(self) -> bool:
+        """Whether the rows are known to leave room at `centre` in every context, whatever else is known about them."""
+        return False
 
     def bounds(self, x: Vector) -> tuple[Vector, Vector]:
         one = jnp.ones(self.action_dim)

@@ -27,7 +27,7 @@ class Constraint(AbstractConstraint):
     - `convex`: whether the set is convex in `a`: then projection finds the global optimum.
     - `h`: equalities, a scalar or a vector that must be 0 within `margin`; or None. Convex sets need `h` affine in `a`.
     - `margin`: ε, how far from 0 an equality may be.
-    - `anchor`: an action that is feasible in every context, if one is known.
+    - `anchor`: an action that lies inside the set, not on its boundary, in every context, if one is known.
     """
 
     g: ConstraintFunction | None
@@ -71,6 +71,11 @@ class Constraint(AbstractConstraint):
     @property
     def thin(self) -> bool:
         return self.h is not None
+
+    @property
+    def holds_centre(self) -> bool:
+        """By the user's word; an anchor on the edge of the action box is no point inside."""
+        return self.anchor is not None and max(map(abs, self.anchor)) < 0.999
 
     @property
     def quadratic(self) -> bool:
