@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import cvflows as cv
-from cases import CORNER, NO_CONTEXT
+from cases import CORNER, NO_CONTEXT, USER_POWER
 from cvflows.errors import ArgumentError
 from cvflows.maps.certify import find_failure, largest_rows
 from cvflows.maps.charts import Slices
@@ -41,6 +41,17 @@ def test_a_centre_that_is_only_usually_inside_is_searched_for():
     map_ = make_map("ray", rarely, contexts)
     actions = jnp.stack([map_.forward(jnp.asarray(latent), far)[0] for latent in ((0.0, -3.0), (2.0, 1.0))])
     assert (largest_rows(rarely, far[None], actions) <= cv.TOLERANCE).all()
+
+
+def test_a_function_that_does_not_see_the_context_at_its_centre_is_known_to_hold_it():
+    """Σ max(x·a, 0) is 0 at a = 0 whatever x is: nothing needs to be searched for."""
+    assert is_centre_inside(USER_POWER)
+    assert not make_map("ray", USER_POWER, cv.Uniform(3, -10, 10)).anchored
+    product = cv.Constraint(lambda x, a: x @ a - 1, 3, 3, convex=True)
+    assert is_centre_inside(product)
+    assert not is_centre_inside(cv.Constraint(lambda x, a: x @ (a + 0.1) - 1, 3, 3, convex=True))
+    assert not is_centre_inside(cv.Constraint(lambda x, a: jnp.sum(a) - x[0], 3, 3, convex=True))
+    assert is_centre_inside(cv.Constraint(lambda x, a: jnp.sum(a) - x[0], 3, 3, convex=True, anchor=(-0.5, 0, 0)))
 
 
 def test_little_room_in_many_dimensions_is_found():

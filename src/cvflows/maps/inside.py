@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jaxtyping import Array, Float
 
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads, all_rows
 from cvflows.constraints.columns import ColumnSet
 from cvflows.constraints.contexts import ContextDistribution
+from cvflows.constraints.writing import CALLS
 from cvflows.errors import ArgumentError
 
 Vector = Float[Array, "dim"]
@@ -42,17 +44,43 @@ def is_centred(constraint: AbstractConstraint, room: float = 0.0) -> bool:
 
 
 def constant(function: Callable[[Array], tuple[Array, ...]], context_dim: int) -> list[np.ndarray] | None:
-    """The arrays that `function(x)` returns when they do not depend on x; None when they may."""
+    """The arrays that `function(x)` returns when they are the same for every finite x; None when they may differ."""
     with jax.ensure_compile_time_eval():
-        zeros = jnp.zeros(context_dim)
-        traced = jax.make_jaxpr(function)(zeros).jaxpr
-        needed = {id(variable) for variable in traced.outvars}
-        for equation in reversed(traced.eqns):
-            if any(id(variable) in needed for variable in equation.outvars):
-                needed |= {id(variable) for variable in equation.invars}
-        if context_dim and id(traced.invars[0]) in needed:
-            return None
-        return [np.asarray(value) for value in function(zeros)]
+        traced = jax.make_jaxpr(function)(jnp.zeros(context_dim))
+        found = _known(traced.jaxpr, traced.consts, [None if context_dim else np.zeros(0, np.float32)])
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else None
+
+
+Known = np.ndarray | None
+"""A value that does not depend on the context, or None."""
+
+
+def _known(jaxpr: Jaxpr, constants: Sequence[Array], inputs: Sequence[Known]) -> list[Known]:
+    """What is known of a trace's outputs: what is computed from known values, and products with zero."""
+    values: dict[Var, Known] = dict(zip(jaxpr.constvars, map(np.asarray, constants), strict=True))
+    values.update(zip(jaxpr.invars, inputs, strict=True))
+
+    def read(variable: Var | Literal) -> Known:
+        return np.asarray(variable.val) if isinstance(variable, Literal) else values[variable]
+
+    for equation in jaxpr.eqns:
+        values.update(zip(equation.outvars, _results(equation, list(map(read, equation.invars))), strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def _results(equation: JaxprEqn, inputs: list[Known]) -> list[Known]:
+    inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+    if equation.primitive.name in CALLS and inner is not None:
+        return _known(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), inputs)
+    known = [value for value in inputs if value is not None]
+    if len(known) == len(inputs):
+        found = equation.primitive.bind(*map(jnp.asarray, known), **equation.params)
+        return list(map(np.asarray, found if equation.primitive.multiple_results else [found]))
+    if equation.primitive.name in ("mul", "dot_general") and any(not value.any() for value in known):
+        aval = equation.outvars[0].aval
+        return [np.zeros(aval.shape, aval.dtype)] if isinstance(aval, jax.core.ShapedArray) else [None]
+    return [None] * len(equation.outvars)
 
 
 @lru_cache(maxsize=4096)
