@@ -109,9 +109,14 @@ def largest_rows(constraint: AbstractConstraint, x: Array | np.ndarray, actions:
 def has_inside(constraint: AbstractConstraint, x: Array) -> np.ndarray:
     """Whether each set has a point well inside, so that float32 can hit it; any point will do for closed forms."""
     if constraint.convex and is_iterative(constraint):
-        return largest_rows(constraint, x, _deepest(constraint, x)) <= -THINNEST
+        return depths(constraint, x) >= THINNEST
     found = constraint.project(x, np.zeros((len(x), constraint.action_dim)))
     return largest_rows(constraint, x, found) <= TOLERANCE
+
+
+def depths(constraint: AbstractConstraint, x: Array) -> np.ndarray:
+    """By how much every row is below 0 at the deepest point of each convex set; negative where there is none inside."""
+    return -largest_rows(constraint, x, _deepest(constraint, x))
 
 
 @partial(jax.jit, static_argnums=0)
