@@ -56,7 +56,7 @@ Known = np.ndarray | None
 """A value that does not depend on the context, or None."""
 
 
-def _known(jaxpr: Jaxpr, constants: Sequence[Array], inputs: Sequence[Known]) -> list[Known]:
+def _known(jaxpr: Jaxpr, constants: Sequence[object], inputs: Sequence[Known]) -> list[Known]:
     """What is known of a trace's outputs: what is computed from known values, and products with zero."""
     values: dict[Var, Known] = dict(zip(jaxpr.constvars, map(np.asarray, constants), strict=True))
     values.update(zip(jaxpr.invars, inputs, strict=True))
