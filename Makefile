@@ -16,7 +16,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix robots suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix unchanged robots suite-quick clean
 
 setup: $(READY)
 
@@ -107,6 +107,10 @@ robots: $(READY)
 
 matrix: $(READY)
 	$(BIN)/python -m benchmarks.matrix --out results --check
+
+# Beside an earlier checkout: git worktree add ../before COMMIT, then make unchanged BEFORE=../before
+unchanged: $(READY)
+	CVFLOWS_BEFORE=$(BEFORE) $(BIN)/python -m benchmarks.unchanged --out results
 
 # Hours. `python -m benchmarks` lists them, `python -m benchmarks NAME --out results` runs one.
 bench: $(READY)

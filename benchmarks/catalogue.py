@@ -80,6 +80,11 @@ BENCHMARKS: dict[str, Benchmark] = {
             target="robots",
         ),
         Benchmark("ray_options", "80 min", "maps.md", files=("ray_options.jsonl",)),
+        Benchmark(
+            *("unchanged", "an hour", "results.md"),
+            files=("unchanged.jsonl",),
+            target="unchanged",
+        ),
         Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",)),
     )
 }

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 Advance = Callable[[int], None]
@@ -20,14 +21,19 @@ Advance = Callable[[int], None]
 
 
 class Contender:
-    """A process of `module` that prepared the maker and arguments in `what`, limited to some threads."""
+    """A process of `module` that prepared the maker and arguments in `what`, limited to some threads.
 
-    def __init__(self, module: str, what: list[Any], threads: int) -> None:
+    `folder`: another checkout, whose code it runs.
+    """
+
+    def __init__(self, module: str, what: list[Any], threads: int, folder: Path | None = None) -> None:
         flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" if threads == 1 else ""
         limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        code = {} if folder is None else {"PYTHONPATH": str(folder / "src")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, "--contender", json.dumps(what)],
-            env={**os.environ, **limits, "XLA_FLAGS": flags},
+            env={**os.environ, **limits, **code, "XLA_FLAGS": flags},
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -70,9 +76,17 @@ def serve(makers: Mapping[str, Callable[..., Advance]]) -> bool:
     return True
 
 
-def take_turns(module: str, group: Mapping[str, list[Any]], steps: int, rounds: int, threads: int = 1) -> Rounds:
-    """Steps per second of every contender of a group, round by round."""
-    contenders = {name: Contender(module, what, threads) for name, what in group.items()}
+def take_turns(
+    module: str,
+    group: Mapping[str, list[Any]],
+    steps: int,
+    rounds: int,
+    threads: int = 1,
+    folders: Mapping[str, Path] | None = None,
+) -> Rounds:
+    """Steps per second of every contender of a group, round by round; those in `folders` run another checkout."""
+    elsewhere = folders or {}
+    contenders = {name: Contender(module, what, threads, elsewhere.get(name)) for name, what in group.items()}
     found: Rounds = {name: [] for name in group}
     for turn in range(rounds):
         for name, contender in contenders.items():
