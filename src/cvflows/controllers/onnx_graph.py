@@ -243,17 +243,16 @@ class Graph:
         """Elements of all inputs side by side, and where each output element comes from among them."""
         labels, flat, start = [], [], 0
         for value in inputs:
-            known = not isinstance(value, Tensor) and value.dtype.kind in "iu"  # an index
+            if not isinstance(value, Tensor) and value.dtype.kind in "iu":  # an index
+                labels.append(value)
+                continue
             size = int(np.prod(value.shape))
-            labels.append(
-                value if known else np.array([str(start + i) for i in range(size)], object).reshape(value.shape)
-            )
-            if not known:
-                flat.append(self.shaped(self.batched(value), (size,)))
-                start += size
+            labels.append(np.array([str(start + i) for i in range(size)], object).reshape(value.shape))
+            flat.append(self.shaped(self.batched(value), (size,)))
+            start += size
         pool = flat[0].name if len(flat) == 1 else self.node("Concat", *(one.name for one in flat), axis=1)
         outputs = []
-        for places in Writer().moved(equation, labels):  # type: ignore[arg-type]
+        for places in Writer().moved(equation, labels):
             chosen = np.array([int(label) for label in places.ravel().tolist()], np.int64)
             taken = Tensor(self.node("Gather", pool, self.constant(chosen), axis=1), (chosen.size,), flat[0].dtype)
             outputs.append(self.shaped(taken, places.shape))

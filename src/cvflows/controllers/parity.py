@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -107,10 +107,11 @@ def read_parity(folder: object, plan: Plan) -> Parity:
     path = as_path("artefact", folder) / "parity.json"
     data = read_record(path, PARITY, ": is this an exported controller?")
     try:
-        table = np.array([[unnumber(value) for value in row] for row in data["observations"]], np.float32)  # type: ignore[union-attr]
+        observations, agents = cast(list[list[object]], data["observations"]), cast(list[object], data["agent"])
+        table = np.array([[unnumber(value) for value in row] for row in observations], np.float32)
         actions = np.array(data["actions"], np.float32)
         statuses, used = (np.array(data[name], np.int32) for name in ("statuses", "used"))
-        agent = [None if row is None else np.array(row, np.float32) for row in data["agent"]]  # type: ignore[union-attr]
+        agent = [None if row is None else np.array(row, np.float32) for row in agents]
         found = Parity(table, np.array(data["ages"], float), unnumber(data["max_age"]), actions, statuses, used, agent)
         count, d = len(table), len(plan.fixed)
         if table.shape != (count, plan.network.inputs) or actions.shape != (count, d) or len(agent) != count:
