@@ -15,6 +15,7 @@ import tyro
 
 from cvflows.commands.exporting import check, export
 from cvflows.commands.listing import draw, methods, settings, tasks
+from cvflows.commands.reproducing import reproduce
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
 from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "suite": suite,
     "watch": watch,
     "report": report,
+    "reproduce": reproduce,
 }
 REFUSED, INTERNAL, INPUT_OUTPUT, INTERRUPTED, PIPE = 2, 70, 74, 130, 141
 

@@ -39,6 +39,13 @@ def print_plain(console: Console, line: str) -> None:
     console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
+def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]], right: Sequence[str] = ()) -> None:
+    """A table under a title."""
+    console = Console()
+    console.print(Text(title, "bold"))
+    console.print(table_of(headings, rows, right=right), highlight=False)
+
+
 def print_tasks(rows: Sequence[TaskRow]) -> None:
     """The catalogue of tasks; a wide terminal shows formulas and contexts in columns of their own."""
     console = Console()

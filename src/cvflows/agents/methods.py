@@ -87,6 +87,10 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("SAC+CVFlow", SAC, MapDecoder, "SAC in the latent space of a fitted map", {"entropy": "prior"}),
+        Method(
+            *("SAC+CVFlow-plain", SAC, MapDecoder, "the paper's ablation: SAC+CVFlow with the entropy of latents"),
+            settings={"entropy": "plain"},
+        ),
         Method("PPO+CVFlow", PPO, MapDecoder, "PPO in the latent space of a calm map", map="calm"),
         Method("PPO", PPO, ClipDecoder, "PPO in the action box"),
         Method(
