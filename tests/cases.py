@@ -137,7 +137,13 @@ THOROUGH = (
         "gauge of half-spaces",
     ),
     *("gauge of a function", "shell H+D", "box spline H+D", "coupling H+M", "coupling H+M, mirrored"),
-    "union of functions",
+    *(
+        "union of functions",
+        "ray of half-spaces",
+        "gauge of a learned set",
+        "slice H+O+S, plain",
+        "shares of a simplex",
+    ),
 )
 """Sets and maps that compile longest and have simpler relatives in the list."""
 

@@ -22,7 +22,9 @@ def test_tasks_table_and_json(capsys, monkeypatch):
     assert all(row["feasible_share"] is not None for row in rows)
 
 
-@pytest.mark.parametrize("task", [pytest.param("H+O+S", marks=pytest.mark.thorough), "Ball1D"])
+@pytest.mark.parametrize(
+    "task", ["R+L2", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("H+O+S", "Ball1D"))]
+)
 def test_draw_writes_a_picture(task, tmp_path, capsys):
     assert main(["draw", task, "--out", str(tmp_path), "--json"]) == 0
     drawn = json.loads(capsys.readouterr().out)

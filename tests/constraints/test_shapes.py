@@ -84,6 +84,7 @@ def test_a_new_shape_answers_what_it_knows():
     np.testing.assert_allclose(slope, expected, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_the_rows_answer_what_a_new_shape_does_not_know():
     a = actions(3)
     mine, best = (np.asarray(constraint.maximise(None, a)) for constraint in (ROUND, BALL))

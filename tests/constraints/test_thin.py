@@ -114,6 +114,7 @@ def test_guard_executes_on_contexts_that_float32_cannot_hold():
     assert {verdict.outcome for verdict in verdicts} == {cv.Outcome.EXACT}
 
 
+@pytest.mark.thorough
 def test_derivative_on_a_thin_set():
     """The projection on a plane has the derivative I - nnᵀ/‖n‖² where no bound is active."""
     n = np.asarray([3.0, -1.0, 2.0], np.float32)
@@ -124,6 +125,7 @@ def test_derivative_on_a_thin_set():
         np.testing.assert_allclose(slope, np.eye(3) - np.outer(n, n) / (n @ n), atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_vmap_of_a_thin_set_stays_in_double_precision():
     set_, x, a, _, _ = SETS["a line"].make()
     one_by_one = jax.vmap(set_.project)(x[:8], a[:8])

@@ -32,6 +32,7 @@ def test_an_origin_outside_the_bounds_is_no_centre():
     assert largest_rows(CORNER, jnp.zeros(0), point) < -0.01
 
 
+@pytest.mark.thorough
 def test_a_centre_that_is_only_usually_inside_is_searched_for():
     """The mean of the parts' centres lies outside the power limit in rare contexts: samples may miss them."""
     own = cv.Constraint(lambda x, a: jnp.sum(a) - 1.5, 2, convex=True)
@@ -54,6 +55,7 @@ def test_a_function_that_does_not_see_the_context_at_its_centre_is_known_to_hold
     assert is_centre_inside(cv.Constraint(lambda x, a: jnp.sum(a) - x[0], 3, 3, convex=True, anchor=(-0.5, 0, 0)))
 
 
+@pytest.mark.thorough
 def test_little_room_in_many_dimensions_is_found():
     """The deepest point of a box far from the origin within a ball, against a closed form by bisection."""
     dim, low, radius = 8, 0.2, 0.58  # the corner nearest to the origin is at 0.566

@@ -186,6 +186,7 @@ def test_damaged_and_foreign_maps_are_refused(tmp_path):
     load_map(stored, constraint=own)
 
 
+@pytest.mark.thorough
 @pytest.mark.xdist_group("union of two discs")
 def test_sizes_of_a_union_s_parts_are_checked_before_memory_is_taken(tmp_path):
     folder = save_map(map_case("union of two discs").map, tmp_path)

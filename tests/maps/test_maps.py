@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cvflows as cv
-from cases import ACTION_TASKS, CASES, MAPS, NO_CONTEXT, each, map_case
+from cases import ACTION_TASKS, CASES, MAPS, NO_CONTEXT, TWINS, each, map_case
 from cvflows.cli import main
 from cvflows.errors import ArgumentError, CVFlowsError, UnknownNameError
 from cvflows.maps.base import draw_latents, log_base
@@ -95,7 +95,9 @@ STAR_SHAPED = [name for name, task in ACTION_TASKS.items() if task.constraint.co
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("name", STAR_SHAPED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in TWINS else ()) for name in STAR_SHAPED]
+)
 def test_rays_of_the_paper_s_sets_end_inside(name):
     """Three times 9,000 latents, a third of them corners and edges at ±3, judged in float64 from the rows."""
     task = ACTION_TASKS[name]

@@ -15,6 +15,7 @@ from small import QUICK, checked, config_of, contents
 pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
+@pytest.mark.thorough
 @pytest.mark.optimised
 def test_learns_the_ball_within_a_minute():
     task = cv.task("Ball1D").learn(episodes=100, self_test=0).task
