@@ -17,7 +17,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 # Compiled in half the time: no optimisation, and the code generator that needs less of it.
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix unchanged robots suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix unchanged robots reproduction suite-quick clean
 
 setup: $(READY)
 
@@ -105,6 +105,9 @@ learning: $(READY)
 
 robots: $(READY)
 	$(BIN)/python -m benchmarks.robots --out results
+
+reproduction: $(READY)
+	$(BIN)/python -m benchmarks.reproduction --out results
 
 matrix: $(READY)
 	$(BIN)/python -m benchmarks.matrix --out results --check

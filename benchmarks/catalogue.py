@@ -79,6 +79,11 @@ BENCHMARKS: dict[str, Benchmark] = {
             files=("robots.jsonl",),
             target="robots",
         ),
+        Benchmark(
+            *("reproduction", "20 h", "reproduction.md"),
+            files=("reproduction.jsonl",),
+            target="reproduction",
+        ),
         Benchmark("ray_options", "80 min", "maps.md", files=("ray_options.jsonl",)),
         Benchmark(
             *("unchanged", "an hour", "results.md"),

@@ -9,14 +9,13 @@ have trained them as well. A complete run becomes a row of the journal: its fold
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.grids import folder_and_workers, trained
 from benchmarks.harness import ROOT, Bar, main
 from benchmarks.journal import Journal
 from benchmarks.learning_figures import draw_curves
@@ -39,57 +38,16 @@ SMALL: dict[str, Any] = {"seeds": 1, "steps": 4096, "final_episodes": 2, "evalua
 
 def run(quick: bool, journal: Journal) -> dict[str, Any]:
     """Train what is missing of the grid, then collect every complete run."""
+    from cvflows.runs.grid import read_grids
+
     if quick:
+        grids = [replace(grid, **SMALL) for grid in read_grids(ROOT / GRID)]
         with tempfile.TemporaryDirectory() as scratch:
-            return {"runs": train(Path(scratch), SMALL, 2, journal), "bars": []}
-    folder = Path(os.environ.get("CVFLOWS_RUNS", ROOT / "runs" / "robots"))
-    runs = train(folder, {}, int(os.environ.get("CVFLOWS_WORKERS", "2")), journal)
+            return {"runs": trained(grids, Path(scratch), 2, journal), "bars": []}
+    runs = trained(read_grids(ROOT / GRID), *folder_and_workers("robots"), journal)
     if journal.path is not None and runs:
         draw_curves(runs, {"PPO+CVFlow": lambda run: True}, ROOT / "docs" / "images" / "robots.png", columns=4)
     return {"runs": runs, "bars": list(bars(runs))}
-
-
-def train(folder: Path, changes: dict[str, Any], workers: int, journal: Journal) -> list[dict[str, Any]]:
-    """Figures of the grid's complete runs, after those were trained that have no row; with no workers, none is."""
-    from cvflows.runs.grid import read_grids
-    from cvflows.runs.launch import Local
-    from cvflows.runs.suite import Suite
-    from cvflows.terminal import live_runs
-
-    suite = Suite([replace(grid, **changes) for grid in read_grids(ROOT / GRID)], folder)
-    jobs = [job for job in suite.jobs if job.config is not None]
-    parts = {job.name: journal.part((job.name,), job.config.as_json() if job.config else None) for job in jobs}
-    rows = {job.name: journal.find(parts[job.name]) for job in jobs}
-    if journal.only_list:
-        print("\n".join(name for name, row in rows.items() if row is None))
-        sys.exit()
-    suite.jobs = [job for job in suite.jobs if rows.get(job.name) is None]
-    if workers:
-        with live_runs() as draw:
-            suite.run(Local(workers), lambda suite: draw(suite.statuses.values(), suite.preparing))
-    for job in jobs:
-        if rows[job.name] is None and suite.statuses[job.name].state == "complete":
-            rows[job.name] = journal.add(parts[job.name], *figures_of(job.folder))
-    return [row["figures"] for row in rows.values() if row is not None]
-
-
-def figures_of(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Figures of a complete run, and where they come from."""
-    from cvflows.reports.records import load_runs
-    from cvflows.runs.config import as_command
-    from cvflows.tasks.catalogue import task
-
-    (record,) = load_runs([folder]).records
-    config, final, about = record.config, record.final, record.about
-    assert final is not None
-    found: dict[str, Any] = {"task": config.task, "method": config.method, "seed": config.seed}
-    found |= {"steps": config.steps, "minutes": round(record.seconds / 60, 2)}
-    found |= {"final": final["final"], "training": final["training"]}
-    steps, returns = (record.evaluations[name].tolist() for name in ("step", "return"))
-    found["curve"] = list(zip(steps, returns, strict=True))
-    machine = {name: about.get(name) for name in ("cores", "processor", "python", "jax")}
-    command = as_command(config, task(config.task).family)
-    return found, {"commit": about.get("commit"), "command": command, "machine": machine}
 
 
 def bars(runs: Sequence[dict[str, Any]]) -> Iterator[Bar]:
