@@ -12,21 +12,78 @@ from benchmarks.journal import read_rows
 from benchmarks.learning_figures import summary
 from benchmarks.matrix import all_cells
 
+from cvflows.agents.methods import METHODS
 from cvflows.cli import COMMANDS
+from cvflows.constraints.sets.registry import SETS
+from cvflows.maps.kinds import KINDS
+from cvflows.runs.grid import read_grids
+from cvflows.tasks.catalogue import TASKS
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{index}", marks=[] if page.name == "README.md" else pytest.mark.thorough)
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXTRAS = ("stable_baselines3",)
+"""What a block imports that only `make test-extras` installs."""
+BUDGET = re.compile(r"\.learn\((\d[\d_]{3,})")
+"""Steps of training, where there are a thousand or more: cut to `FEW`, and all else as it is shown."""
+FEW = ".learn(300"
+
+
+def tested(page, *, extras):
+    """The Python of a page as one program, since its blocks build on each other.
+
+    Without extras, the blocks that need none; with extras, those that need one and what is before them.
+    """
+    blocks = PYTHON.findall(page.read_text())
+    heavy = [index for index, code in enumerate(blocks) if any(name in code for name in EXTRAS)]
+    if extras:
+        return "".join(blocks[: max(heavy) + 1]) if heavy else ""
+    return "".join(code for index, code in enumerate(blocks) if index not in heavy)
+
+
+PROGRAMS = [
+    pytest.param(page, code, id=page.relative_to(ROOT).as_posix() + (", extras" if extras else ""), marks=marks)
+    for extras in (False, True)
     for page in PAGES
-    for index, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    if (code := tested(page, extras=extras))
+    for marks in ([] if page == README else [pytest.mark.extras] if extras else [pytest.mark.thorough],)
 ]
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_python_in_the_docs_runs(code, tmp_path, monkeypatch):
+@pytest.fixture
+def registries():
+    """What a page adds to them is forgotten."""
+    known = [(registry, dict(registry)) for registry in (METHODS, KINDS, TASKS, SETS)]
+    yield
+    for registry, before in known:
+        registry.clear()
+        registry.update(before)
+
+
+@pytest.mark.parametrize(("page", "code"), PROGRAMS)
+@pytest.mark.filterwarnings("ignore::cvflows.errors.NothingLearnedWarning")  # budgets are cut
+def test_python_in_the_docs_runs(page, code, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "<docs>", "exec"), {})
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, shown in re.findall(r"`(\w+\.py)`:\n\n```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        Path(name).write_text(shown)
+    exec(compile(BUDGET.sub(FEW, code), page.name, "exec"), {})
+
+
+def test_every_fenced_block_is_of_a_kind_that_is_tested():
+    for page in PAGES:
+        fences = re.findall(r"^ *```(.*)$", page.read_text(), re.MULTILINE)
+        assert set(fences[::2]) <= {"python", "toml"}, page
+        assert set(fences[1::2]) <= {""}, page
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "```toml" in page.read_text()], ids=lambda page: page.name)
+def test_grids_in_the_docs_are_grids(page, tmp_path):
+    for index, text in enumerate(re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):
+        (tmp_path / f"{index}.toml").write_text(text)
+        grids = read_grids(tmp_path / f"{index}.toml")
+        assert all(grid.configs() for grid in grids)
 
 
 def test_readme_is_short_and_opens_with_what_it_is_for():

@@ -10,7 +10,7 @@ from cvflows.agents.methods import METHODS
 from cvflows.cli import main
 from cvflows.plugins import GROUP, VARIABLE, load_plugins
 
-PAGE = Path(__file__).parent.parent / "docs" / "methods" / "add-your-own.md"
+PAGE = Path(__file__).parent.parent / "docs" / "extend" / "rule.md"
 RUN = ["R+L2", "--method", "AWR+CVFlow", "--kind", "orb", "--steps", "150", "--final-episodes", "1"]
 SMALL = ["--set", "hidden=8,8", "--set", "learning_starts=50", "--set", "batch=16", "--set", "temperature=0.5"]
 
