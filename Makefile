@@ -16,7 +16,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix robots suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit docs docs-serve docs-pictures demo bench learning matrix robots suite-quick clean
 
 setup: $(READY)
 
@@ -53,7 +53,7 @@ test-extras: $(READY)
 	$(BIN)/pytest -m extras
 
 # Debian's Chromium; elsewhere, any Chromium on the path.
-test-browser: $(READY)
+test-browser: $(DOCS)
 	command -v chromium > /dev/null || apt-get install -y -qq chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet "playwright>=1.45"
 	$(BIN)/pytest -m browser
@@ -85,6 +85,27 @@ requirements: $(READY)
 	{ echo "# The versions that passed all tests (make requirements); use: pip install . --constraint requirements/tested.txt"; \
 	  $(BIN)/python -m pip freeze --exclude-editable --exclude uv | grep '==' | grep -v '+'; } > requirements/tested.txt
 
+# The documentation as a site, in site/: a broken link or a missing name is an error. It needs no network, nor a server.
+DOCS := $(VENV)/.docs
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: $(DOCS)
+	$(MKDOCS) build --quiet --strict
+	@echo "the documentation: site/index.html"
+
+docs-serve: $(DOCS)
+	$(MKDOCS) serve --strict
+
+# Minutes: pictures of the documentation that no benchmark draws, and figures of results/ on the pages of methods.
+docs-pictures: demo
+	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.method_pages
+	cp demo/power.png docs/images/demo-power.png
+
 # A robot learns to walk under a limit on its power, on one core.
 demo: $(READY)
 	rm -rf demo
@@ -113,4 +134,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo
+	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo site

@@ -1,8 +1,12 @@
 """What the documents say is true: their Python runs, their commands exist, the README stays short."""
 
 import csv
+import inspect
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,10 @@ from benchmarks.catalogue import BENCHMARKS, table
 from benchmarks.journal import read_rows
 from benchmarks.learning_figures import summary
 from benchmarks.matrix import all_cells
+from benchmarks.method_pages import methods_of_pages, section
 
+import cvflows
+import cvflows.errors
 from cvflows.agents.methods import METHODS
 from cvflows.cli import COMMANDS
 from cvflows.constraints.sets.registry import SETS
@@ -30,7 +37,7 @@ BUDGET = re.compile(r"\.learn\((\d[\d_]{3,})")
 FEW = ".learn(300"
 
 
-def tested(page, *, extras):
+def program(page, *, extras):
     """The Python of a page as one program, since its blocks build on each other.
 
     Without extras, the blocks that need none; with extras, those that need one and what is before them.
@@ -46,7 +53,7 @@ PROGRAMS = [
     pytest.param(page, code, id=page.relative_to(ROOT).as_posix() + (", extras" if extras else ""), marks=marks)
     for extras in (False, True)
     for page in PAGES
-    if (code := tested(page, extras=extras))
+    if (code := program(page, extras=extras))
     for marks in ([] if page == README else [pytest.mark.extras] if extras else [pytest.mark.thorough],)
 ]
 
@@ -100,8 +107,52 @@ def test_commands_named_in_the_docs_exist(page):
         assert target in targets, target
     for command in re.findall(r"^\s+(?:\.venv/bin/)?cvflows ([a-z]+)", text, re.MULTILINE):
         assert command in COMMANDS, command
-    for link in re.findall(r"\]\(([^)#h][^)]*)\)", text):
+    for link in re.findall(r"\]\(([^)#h][^)#]*)[^)]*\)", text):
         assert (page.parent / link).exists(), link
+
+
+def test_the_reference_has_every_public_name_once():
+    text = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    assert sorted(re.findall(r"^::: cvflows\.(\w+)$", text, re.MULTILINE)) == cvflows.__all__
+    described = re.findall(r"^::: cvflows\.commands\.\w+\.(\w+)$", text, re.MULTILINE)
+    assert sorted(described) == sorted(COMMANDS)
+    errors = re.findall(r"^::: cvflows\.errors\.(\w+)$", text, re.MULTILINE)
+    assert sorted(errors) == sorted(re.findall(r"^class (\w+)", inspect.getsource(cvflows.errors), re.MULTILINE))
+    overview = (ROOT / "docs" / "reference" / "README.md").read_text()
+    assert all(f"`{name}`" in overview for name in cvflows.__all__)
+
+
+def test_lists_and_tables_follow_an_empty_line():
+    """Code hosts do without; the site would run them together."""
+    for page in PAGES:
+        before = ""
+        for line in re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE).splitlines():
+            begins = re.match(r"(- |\d+\. |\|)", line)
+            if begins and before and not re.match(r"( *- | *\d+\. |\||  |#)", before):
+                raise AssertionError(f"{page}: {line}")
+            before = line
+
+
+@pytest.fixture(scope="module")
+def options():
+    """Command → what its help says."""
+    program = [sys.executable, "-c", "import sys; from cvflows.cli import main; main([*sys.argv[1:], '--help'])"]
+    wide = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return {
+        name: subprocess.run([*program, name], env=wide, capture_output=True, text=True, check=True).stdout
+        for name in COMMANDS
+    }
+
+
+def test_options_of_commands_in_the_docs_exist(options):
+    shown = re.compile(r"^ +(?:\w+=\S+ )*(?:\.venv/bin/)?cvflows ([a-z]+)([^#\n]*)", re.MULTILINE)
+    found = 0
+    for page in PAGES:
+        for command, rest in shown.findall(page.read_text()):
+            for option in re.findall(r"(?<= )--?[a-z][a-z-]*", rest.split("&&")[0]):
+                assert re.search(rf"(?<![\w-]){option}\b", options[command]), f"{page}: cvflows {command} {option}"
+                found += 1
+    assert found > 50
 
 
 def test_architecture_page_lists_every_file():
@@ -121,6 +172,14 @@ def test_results_page_shows_the_committed_table():
 
 def test_results_page_names_every_missed_bar():
     assert missed(ROOT / "results") in (ROOT / "docs" / "results.md").read_text()
+
+
+def test_pages_of_methods_show_the_committed_figures():
+    """`python -m benchmarks.method_pages` writes them."""
+    pages = methods_of_pages()
+    assert {name for names in pages.values() for name in names} >= set(METHODS) - {"SAC", "TD3", "DDPG"}
+    for page, methods in pages.items():
+        assert section(methods) in page.read_text(), page.name
 
 
 def test_cells_of_the_matrix_ran_to_their_end():
