@@ -29,6 +29,7 @@ PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXTRAS = ("stable_baselines3",)
 """What a block imports that only `make test-extras` installs."""
+OF_EXTRAS = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 BUDGET = re.compile(r"\.learn\((\d[\d_]{3,})")
 """Steps of training, where there are a thousand or more: cut to `FEW`, and all else as it is shown."""
 FEW = ".learn(300"
@@ -51,7 +52,7 @@ PROGRAMS = [
     for extras in (False, True)
     for page in PAGES
     if (code := program(page, extras=extras))
-    for marks in ([] if page == README else [pytest.mark.extras] if extras else [pytest.mark.thorough],)
+    for marks in ([] if page == README else OF_EXTRAS if extras else [pytest.mark.thorough],)
 ]
 
 
