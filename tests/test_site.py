@@ -15,6 +15,17 @@ from browsing import launched
 
 ROOT = Path(__file__).parent.parent
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+CONTRAST = """button => {
+    const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(Number)
+        .map(value => value / 255 <= 0.03928 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0.05);
+    const seen = element => getComputedStyle(element).backgroundColor;
+    let below = button;
+    while (/, 0\\)$/.test(seen(below))) below = below.parentElement;
+    const pair = [light(getComputedStyle(button).color), light(seen(below))];
+    return Math.max(...pair) / Math.min(...pair);
+}"""
+"""How well the words of an element stand out from what is behind them."""
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
 
 
@@ -118,6 +129,8 @@ def test_the_dark_is_chosen_by_a_button_and_remembered(chromium, site):
     with opened(chromium, home, viewport=DESK, color_scheme="light") as page:
         page.goto(f"{home}/index.html")
         page.locator("label[title='Dark mode']").click()
+        for button in page.locator(".md-button").all():
+            assert button.evaluate(CONTRAST) >= 4.5  # as the guidelines for accessible pages ask
         page.goto(f"{home}/faq.html")
         assert page.evaluate("document.body.getAttribute('data-md-color-scheme')") == "slate"
 
