@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -52,7 +53,7 @@ def draw_two_ways(path: Path) -> Path:
     _draw_set(right, 1.25)
     map_ = cv.make_map("ray", POWER, cv.Uniform(2, -15, 15))
     lines, fine = np.linspace(-2.2, 2.2, 15), np.linspace(-2.6, 2.6, 160)
-    forward = jax.jit(jax.vmap(lambda latent: map_.forward(latent, np.asarray(SPEEDS, np.float32))[0]))
+    forward = jax.jit(jax.vmap(lambda latent: map_.forward(latent, jnp.asarray(SPEEDS))[0]))
     for value in lines:
         for line in (np.stack([np.full_like(fine, value), fine], 1), np.stack([fine, np.full_like(fine, value)], 1)):
             right.plot(*np.asarray(forward(line.astype(np.float32))).T, color=END, lw=0.8)
