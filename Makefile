@@ -17,7 +17,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 # Compiled in half the time: no optimisation, and the code generator that needs less of it.
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix unchanged robots reproduction suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit docs docs-serve docs-pictures demo bench learning matrix unchanged robots reproduction suite-quick clean
 
 setup: $(READY)
 
@@ -54,7 +54,7 @@ test-extras: $(READY)
 	$(BIN)/pytest -m extras
 
 # Debian's Chromium; elsewhere, any Chromium on the path.
-test-browser: $(READY)
+test-browser: $(DOCS)
 	command -v chromium > /dev/null || apt-get install -y -qq chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq chromium > /dev/null; }
 	$(BIN)/python -m pip install --quiet "playwright>=1.45"
 	$(BIN)/pytest -m browser
@@ -85,6 +85,27 @@ requirements: $(READY)
 	    --extra test --python-version 3.11; } > requirements/lowest.txt
 	{ echo "# The versions that passed all tests (make requirements); use: pip install . --constraint requirements/tested.txt"; \
 	  $(BIN)/python -m pip freeze --exclude-editable --exclude uv | grep '==' | grep -v '+'; } > requirements/tested.txt
+
+# The documentation as a site, in site/: a broken link or a missing name is an error. It needs no network, nor a server.
+DOCS := $(VENV)/.docs
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	@touch $@
+
+docs: $(DOCS)
+	$(MKDOCS) build --quiet --strict
+	@echo "the documentation: site/index.html"
+
+docs-serve: $(DOCS)
+	$(MKDOCS) serve --strict
+
+# Minutes: pictures of the documentation that no benchmark draws, and figures of results/ on the pages of methods.
+docs-pictures: demo
+	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.method_pages
+	cp demo/power.png docs/images/demo-power.png
 
 # A robot learns to walk under a limit on its power, on one core.
 demo: $(READY)
@@ -121,4 +142,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo
+	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo site

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,18 +10,23 @@ import pytest
 from cvflows.agents.methods import METHODS
 from cvflows.cli import main
 from cvflows.plugins import GROUP, VARIABLE, load_plugins
+from cvflows.tasks.catalogue import TASKS
 
-PAGE = Path(__file__).parent.parent / "docs" / "methods" / "add-your-own.md"
+EXTEND = Path(__file__).parent.parent / "docs" / "extend"
 RUN = ["R+L2", "--method", "AWR+CVFlow", "--kind", "orb", "--steps", "150", "--final-episodes", "1"]
 SMALL = ["--set", "hidden=8,8", "--set", "learning_starts=50", "--set", "batch=16", "--set", "temperature=0.5"]
+
+
+def write_shown(name, page):
+    """Write a file as a page shows it."""
+    Path(name).write_text(re.search(rf"`{name}`:\n\n```python\n(.*?)```", page.read_text(), re.DOTALL)[1])
 
 
 @pytest.fixture
 def rule(tmp_path, monkeypatch):
     """The file that the page shows, in the current folder, named by the environment."""
-    code = re.search(r"`awr.py`:\n\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    Path("awr.py").write_text(code[1])
+    write_shown("awr.py", EXTEND / "rule.md")
     monkeypatch.setenv(VARIABLE, "awr.py")
     yield
     METHODS.pop("AWR+CVFlow", None)
@@ -40,6 +46,19 @@ def test_a_rule_in_one_file_has_its_own_settings_on_the_command_line(rule, capsy
     assert (figures["method"], figures["training"]["cv_percent"]) == ("AWR+CVFlow", 0)
     assert json.loads(Path("run/config.json").read_text())["settings"]["temperature"] == 0.5
     assert main(["evaluate", "run", "--episodes", "1", "--json"]) == 0
+
+
+def test_a_task_in_one_file_is_known_on_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(VARIABLE, "crane")
+    write_shown("crane.py", EXTEND / "task.md")
+    try:
+        assert main(["draw", "Crane+M", "--out", "pictures"]) == 0
+        assert Path("pictures/Crane+M.png").exists()
+    finally:
+        TASKS.pop("Crane+M", None)
+        sys.modules.pop("crane", None)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_rays_of_the_paper_s_sets_end_inside(name):
 @pytest.fixture
 def cube(tmp_path, monkeypatch):
     """The kind of map that the docs show, in a file that the environment names."""
-    page = (Path(__file__).parents[2] / "docs" / "maps.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "extend" / "map.md").read_text()
     monkeypatch.chdir(tmp_path)
     Path("cube.py").write_text(re.search(r"`cube.py`:\n\n```python\n(.*?)```", page, re.DOTALL)[1])
     monkeypatch.setenv("CVFLOWS_PLUGINS", "cube.py")

@@ -1,15 +1,14 @@
 """The report in a real browser: it loads without a network, shows data everywhere, and can be used by keyboard."""
 
-import shutil
 from contextlib import contextmanager
 
 import pytest
 from benchmarks.synthetic import write_run
 
+from browsing import launched
 from cvflows.cli import main
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run")
 LOCAL = ("file:", "blob:", "data:")
 TASKS, METHODS = ("R+D", "Ball1D", "H+M"), ("SAC+CVFlow", "DPre+", "SPre+")
 
@@ -27,14 +26,8 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path is not None, "no Chromium on the path: `make test-browser` installs Debian's"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager
