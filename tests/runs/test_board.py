@@ -1,11 +1,23 @@
 """Boards get the figures that the run folder holds, and know a resumed run."""
 
+import math
+
 import pytest
 
 import cvflows as cv
+from cvflows.runs.board import TensorBoard
 from cvflows.runs.config import make_config
 from cvflows.runs.session import begin, resume
 from small import config_of
+
+
+def test_a_return_that_is_not_known_is_not_logged(tmp_path, caplog):
+    """tensorboardX complains of NaN, once for each."""
+    board = TensorBoard(tmp_path)
+    board.log("training", 10, {"return": math.nan, "length": 3.0})
+    board.close()
+    assert not caplog.records
+    assert any(path.stat().st_size for path in tmp_path.iterdir())
 
 
 @pytest.mark.extras

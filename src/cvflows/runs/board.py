@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -36,7 +37,8 @@ class TensorBoard:
 
             self._writer = SummaryWriter(str(self._folder), purge_step=self._step or None, flush_secs=20)
         for name, value in figures.items():
-            self._writer.add_scalar(f"{group}/{name}", value, step)
+            if math.isfinite(value):  # no episode has ended whole: there is no return
+                self._writer.add_scalar(f"{group}/{name}", value, step)
 
     def close(self) -> None:
         if self._writer is not None:
