@@ -111,7 +111,7 @@ docs-pictures: demo
 demo: $(READY)
 	rm -rf demo
 	$(BIN)/cvflows draw W+M --out demo
-	$(BIN)/cvflows train W+M --method PPO+CVFlow --steps 700000 --final-episodes 20 --threads 1 --out demo/run
+	$(BIN)/cvflows train W+M --method PPO+CVFlow --steps 900000 --final-episodes 20 --threads 1 --out demo/run
 	$(BIN)/cvflows evaluate demo/run --episodes 10 --picture demo/power.png --video demo/walker.gif
 	@echo "set: demo/W+M.png   curves: demo/run/curves.png   power: demo/power.png   film: demo/walker.gif"
 

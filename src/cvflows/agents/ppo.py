@@ -66,7 +66,7 @@ class PPOSettings(Settings):
     noise_correlation: float = setting(0.0, "of the draws' noise from one step to the next", least=0.0, most=1.0)
     target_kl: float | None = setting(None, "KL from the old policy at which a rollout's updates stop", above=0.0)
     kl_goal: float | None = setting(None, "KL per rollout that the actor's rate is adapted to reach", above=0.0)
-    recompute: bool = setting(False, "advantages are estimated anew in every pass")
+    recompute: bool = setting(True, "advantages are estimated anew in every pass")
     normalise_observations: bool = setting(True, "by running mean and spread")
     normalise_rewards: bool = setting(True, "by the spread of their running discounted sum")
 
@@ -114,13 +114,13 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
     Config: ClassVar[type[PPOSettings]] = PPOSettings
     independent_noise: ClassVar[bool] = False
     """Every draw alone has the policy's density, which is what ratios compare, whatever came before it."""
-    rhythm: ClassVar[Rhythm] = Rhythm(num_envs=16, evaluate_every=50_000, checkpoint_every=100_000)
+    rhythm: ClassVar[Rhythm] = Rhythm(num_envs=8, evaluate_every=50_000, checkpoint_every=100_000)
     presets: ClassVar[Presets] = Presets(
         steps={"Reacher": 1_000_000, "world": 200_000},
         paper={},
         tuned={
-            "Reacher": {"discount": 0.95},
-            "world": {"rollout": 128},
+            "Reacher": {"discount": 0.95, "rollout": 512},
+            "MuJoCo": {"learning_rate": 1e-3},
             "Space-Arena": {"noise_correlation": 0.9},
             "Space-Corridor": {"noise_correlation": 0.98},
         },
