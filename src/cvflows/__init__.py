@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.union import Union as Union
     from cvflows.controllers.python import Controller as Controller
     from cvflows.controllers.status import Status as Status
+    from cvflows.envs.vector import FeasibleVectorActions as FeasibleVectorActions
+    from cvflows.envs.vector import LatentVectorActions as LatentVectorActions
     from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
     from cvflows.envs.wrappers import LatentActions as LatentActions
     from cvflows.maps.base import ActionMap as ActionMap
@@ -86,6 +88,7 @@ _HOMES = {
     "constraints.union": ("Union",),
     "controllers.python": ("Controller",),
     "controllers.status": ("Status",),
+    "envs.vector": ("FeasibleVectorActions", "LatentVectorActions"),
     "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),
