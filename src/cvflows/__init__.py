@@ -7,6 +7,7 @@ package makes its tasks known to Gymnasium: `gymnasium.make("cvflows/H-O-S-v0")`
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from cvflows.tasks.registration import register_tasks
@@ -112,4 +113,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+logging.getLogger("cvflows").addHandler(logging.NullHandler())  # silent until a user of the library says otherwise
 register_tasks()
