@@ -16,7 +16,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit demo bench learning matrix robots suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest test-lowest-jax requirements lint types unit demo notebooks bench learning matrix robots suite-quick clean
 
 setup: $(READY)
 
@@ -49,7 +49,7 @@ test-thorough: $(READY)
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray,export]"
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray,export,notebooks]"
 	$(BIN)/pytest -m extras
 
 # Debian's Chromium; elsewhere, any Chromium on the path.
@@ -76,6 +76,20 @@ test-lowest: $(LOWEST)/.ready
 	$(PLAIN) $(LOWEST)/bin/pytest -n $(WORKERS) -W ignore::DeprecationWarning $(LOWEST_TESTS) \
 		-m "not (optimised or thorough or extras or browser)"
 
+# The lowest JAX with the newest of everything else: the other corner, on any Python.
+LOWEST_JAX := .venv-lowest-jax
+JAX_VERSION := $(shell sed -n 's/^jax==//p' requirements/lowest.txt)
+
+$(LOWEST_JAX)/.ready: pyproject.toml requirements/lowest.txt
+	$(PYTHON) -m venv $(LOWEST_JAX)
+	$(LOWEST_JAX)/bin/python -m pip install --quiet --editable ".[test]" jax==$(JAX_VERSION)
+	@touch $@
+
+test-lowest-jax: $(LOWEST_JAX)/.ready
+	$(LOWEST_JAX)/bin/python -m pip check
+	$(PLAIN) $(LOWEST_JAX)/bin/pytest -n $(WORKERS) -W ignore::DeprecationWarning $(LOWEST_TESTS) \
+		-m "not (optimised or thorough or extras or browser)"
+
 # Writes both files of exact versions: the lowest allowed, and those of the environment that passed the tests.
 requirements: $(READY)
 	$(BIN)/python -m pip install --quiet uv
@@ -92,6 +106,12 @@ demo: $(READY)
 	$(BIN)/cvflows train W+M --method PPO+CVFlow --steps 700000 --final-episodes 20 --threads 1 --out demo/run
 	$(BIN)/cvflows evaluate demo/run --episodes 10 --picture demo/power.png --video demo/walker.gif
 	@echo "set: demo/W+M.png   curves: demo/run/curves.png   power: demo/power.png   film: demo/walker.gif"
+
+# The examples as notebooks, with their outputs, and their pictures in docs/images/examples. Half an hour on one core.
+notebooks: $(READY)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,notebooks]"
+	$(BIN)/python examples/notebooks/make.py
 
 # A grid of two dozen short runs, and its report.
 suite-quick: $(READY)
@@ -113,4 +133,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo
+	rm -rf $(VENV) $(LOWEST) $(LOWEST_JAX) $(COMPILED) demo

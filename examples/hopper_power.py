@@ -5,7 +5,7 @@
 # speeds and a the motors' commands. What is allowed changes with every step. PPO+CVFlow acts through a map whose
 # every output is allowed; a guard checks each action again, in double precision, before the robot gets it.
 #
-# `STEPS=300000 PICTURES=pictures python examples/hopper_power.py`: a few minutes on one core.
+# `STEPS=300000 python examples/hopper_power.py`: a few minutes on one core.
 
 # %%
 import os
@@ -17,7 +17,7 @@ import numpy as np
 import cvflows as cv
 
 STEPS = int(os.environ.get("STEPS", 300_000))
-PICTURE = Path(os.environ.get("PICTURES", "pictures")) / "hopper_power.png"
+PICTURE = Path(os.environ.get("PICTURES", ".")) / "hopper_power.png"
 
 # %% [markdown]
 # The task is in the catalogue (`cvflows tasks`). With an environment of your own: `own_constraint.py`.
@@ -53,5 +53,4 @@ right.plot(power, lw=0.8)
 right.axhline(10, color="tab:red", lw=1, label="the budget")
 right.set(xlabel="step of one episode", ylabel="power", title="never above the budget", ylim=(0, 11))
 right.legend(loc="lower right", frameon=False)
-PICTURE.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(PICTURE, dpi=120)

@@ -5,7 +5,7 @@
 # Σ max(wᵢaᵢ, 0) + 4 Σ aᵢ² ≤ 10; each leg's driver allows |a₁| + |a₂| + |a₃| ≤ 2. (The numbers are made up.)
 # A constraint is any JAX function g(x, a), allowed where g ≤ 0. The rest follows from it: projection, maps, agents.
 #
-# `STEPS=200000 PICTURES=pictures python examples/own_constraint.py`: a few minutes on one core.
+# `STEPS=200000 python examples/own_constraint.py`: a few minutes on one core.
 
 # %%
 import os
@@ -18,7 +18,7 @@ import numpy as np
 import cvflows as cv
 
 STEPS = int(os.environ.get("STEPS", 200_000))
-PICTURE = Path(os.environ.get("PICTURES", "pictures")) / "own_constraint.png"
+PICTURE = Path(os.environ.get("PICTURES", ".")) / "own_constraint.png"
 
 
 # %%
@@ -64,5 +64,4 @@ right.plot(asked, ".", ms=3, color="tab:orange", label="asked for, at random")
 right.plot(executed, ".", ms=3, label="executed")
 right.set(xlabel="step", ylabel="violation", title="the guard in front of random actions")
 right.legend(frameon=False)
-PICTURE.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(PICTURE, dpi=120)

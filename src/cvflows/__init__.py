@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cvflows.tasks.registration import register_tasks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from cvflows.agent import Agent as Agent

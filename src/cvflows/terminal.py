@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Protocol
 
 from rich.console import Console, ConsoleRenderable, Group
@@ -74,8 +75,9 @@ PROGRESS = "cvflows.progress"
 
 
 def _console() -> Console:
-    """stderr, silent where that logger is."""
-    return Console(stderr=True, quiet=not logging.getLogger(PROGRESS).isEnabledFor(logging.WARNING))
+    """stderr, silent where that logger is; in a notebook without ipywidgets plain, since rich would warn."""
+    quiet = not logging.getLogger(PROGRESS).isEnabledFor(logging.WARNING)
+    return Console(stderr=True, quiet=quiet, force_jupyter=None if find_spec("ipywidgets") else False)
 
 
 def _bar() -> Progress:
