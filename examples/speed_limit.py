@@ -48,8 +48,8 @@ def drive(env, episodes=20):
 
 free, guarded = drive(task.make_env()), drive(found.task.make_env(guard=True))
 for name, speeds in (("without", free), ("with", guarded)):
-    fast = np.abs(speeds)
-    print(f"{name} the guard: {np.mean(fast > LIMIT):.1%} of the steps too fast, at most {fast.max():.2f} rad/s")
+    above = np.abs(speeds) - LIMIT
+    print(f"{name} the guard: {np.mean(above > 0):.1%} of the steps too fast, by at most {above.max():.4f} rad/s")
 
 # %%
 figure, axes = plt.subplots(figsize=(10, 3.4), layout="constrained")
