@@ -68,5 +68,5 @@ for status in sorted(set(statuses)):
     axes.plot(*some.T, "." if status == cv.Status.OK else "x", label=f"{status.name} ({len(some)})")
 axes.add_patch(plt.Circle((0, 0), 0.05**0.5, fill=False, color="tab:red"))
 axes.set(aspect="equal", xlabel="$a_1$", ylabel="$a_2$", title="actions that left the controller")
-axes.legend(frameon=False, loc="upper right")
+figure.legend(loc="outside lower center", ncols=2, frameon=False)
 figure.savefig(PICTURE, dpi=120)

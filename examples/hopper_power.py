@@ -5,7 +5,7 @@
 # speeds and a the motors' commands. What is allowed changes with every step. PPO+CVFlow acts through a map whose
 # every output is allowed; a guard checks each action again, in double precision, before the robot gets it.
 #
-# `STEPS=300000 python examples/hopper_power.py`: a few minutes on one core.
+# `STEPS=200000 python examples/hopper_power.py`: a few minutes on one core.
 
 # %%
 import os
@@ -16,7 +16,7 @@ import numpy as np
 
 import cvflows as cv
 
-STEPS = int(os.environ.get("STEPS", 300_000))
+STEPS = int(os.environ.get("STEPS", 200_000))
 PICTURE = Path(os.environ.get("PICTURES", ".")) / "hopper_power.png"
 
 # %% [markdown]

@@ -5,7 +5,7 @@
 # Σ max(wᵢaᵢ, 0) + 4 Σ aᵢ² ≤ 10; each leg's driver allows |a₁| + |a₂| + |a₃| ≤ 2. (The numbers are made up.)
 # A constraint is any JAX function g(x, a), allowed where g ≤ 0. The rest follows from it: projection, maps, agents.
 #
-# `STEPS=200000 python examples/own_constraint.py`: a few minutes on one core.
+# `STEPS=100000 python examples/own_constraint.py`: a few minutes on one core.
 
 # %%
 import os
@@ -17,7 +17,7 @@ import numpy as np
 
 import cvflows as cv
 
-STEPS = int(os.environ.get("STEPS", 200_000))
+STEPS = int(os.environ.get("STEPS", 100_000))
 PICTURE = Path(os.environ.get("PICTURES", ".")) / "own_constraint.png"
 
 

@@ -2,7 +2,7 @@
 # # A single-file PPO, in the manner of CleanRL
 # All of the agent is below; it knows of no constraint. `LatentVectorActions` stands between it and sixteen arms whose
 # torques must stay in a disc. Simplified beside CleanRL: one network, whole batches, no annealing.
-# `STEPS=200000 python examples/ppo_single_file.py`: a minute or two on one core.
+# `STEPS=100000 python examples/ppo_single_file.py`: a minute or two on one core.
 
 # %%
 import os
@@ -18,7 +18,7 @@ import optax
 
 import cvflows as cv
 
-STEPS, ENVS, ROLLOUT = int(os.environ.get("STEPS", 200_000)), 16, 128
+STEPS, ENVS, ROLLOUT = int(os.environ.get("STEPS", 100_000)), 16, 128
 PICTURE = Path(os.environ.get("PICTURES", ".")) / "ppo_single_file.png"
 disc = cv.make_map("orb", cv.Ball(2, 0.05**0.5), cv.Uniform(0, -1, 1))  # Σ a² ≤ 0.05
 envs = cv.LatentVectorActions(gymnasium.make_vec("cvflows/R-L2-v0", num_envs=ENVS, guard=False), disc)

@@ -5,7 +5,7 @@
 # it a box of latents to act in, and a map turns each latent into an allowed action; the guard checks it again.
 # Without it, PPO would act in the box and its actions would be projected: shown beside it, under the same guard.
 #
-# `STEPS=60000 python examples/sb3_latent.py`: needs `pip install 'cvflows[sb3]'`; minutes.
+# `STEPS=30000 python examples/sb3_latent.py`: needs `pip install 'cvflows[sb3]'`; minutes.
 
 # %%
 import os
@@ -18,7 +18,7 @@ from stable_baselines3.common.monitor import Monitor
 
 import cvflows as cv
 
-STEPS = int(os.environ.get("STEPS", 60_000))
+STEPS = int(os.environ.get("STEPS", 30_000))
 PICTURE = Path(os.environ.get("PICTURES", ".")) / "sb3_latent.png"
 
 # %%
