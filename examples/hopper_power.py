@@ -47,10 +47,10 @@ print(f"return {reward:.0f} in {len(power)} steps; highest power {max(power):.6f
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 whole = [episode for episode in agent.episodes if not episode.cut]
-left.plot([episode.step for episode in whole], [episode.reward for episode in whole], ".", ms=2, alpha=0.5)
-left.set(xlabel="step", ylabel="return", title="training episodes")
+left.plot([episode.step / 1000 for episode in whole], [episode.reward for episode in whole], ".", ms=2, alpha=0.5)
+left.set(xlabel="thousand steps", ylabel="return", title="training episodes")
 right.plot(power, lw=0.8)
 right.axhline(10, color="tab:red", lw=1, label="the budget")
 right.set(xlabel="step of one episode", ylabel="power", title="never above the budget", ylim=(0, 11))
-right.legend(loc="lower right", frameon=False)
+right.legend(loc="upper right", frameon=False, bbox_to_anchor=(1, 0.9))
 figure.savefig(PICTURE, dpi=120)
