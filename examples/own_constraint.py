@@ -58,8 +58,9 @@ print(f"return {final['return']:.0f} after {STEPS:,} steps")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-left.plot([episode.step for episode in agent.episodes], [episode.reward for episode in agent.episodes], ".", ms=4)
-left.set(xlabel="step", ylabel="return", title="PPO+CVFlow, training episodes")
+steps = [episode.step / 1000 for episode in agent.episodes]
+left.plot(steps, [episode.reward for episode in agent.episodes], ".", ms=4)
+left.set(xlabel="thousand steps", ylabel="return", title="PPO+CVFlow, training episodes")
 right.plot(asked, ".", ms=3, color="tab:orange", label="asked for, at random")
 right.plot(executed, ".", ms=3, label="executed")
 right.set(xlabel="step", ylabel="violation", title="the guard in front of random actions")
