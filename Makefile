@@ -17,7 +17,7 @@ unit test-thorough: export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 # Compiled in half the time: no optimisation, and the code generator that needs less of it.
 PLAIN := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
-.PHONY: setup test test-thorough test-extras test-browser test-lowest requirements lint types unit docs docs-serve docs-pictures demo bench learning matrix unchanged robots reproduction suite-quick clean
+.PHONY: setup test test-thorough test-extras test-browser test-lowest test-lowest-jax requirements lint types unit docs docs-serve docs-pictures demo notebooks bench learning matrix unchanged robots reproduction suite-quick clean
 
 setup: $(READY)
 
@@ -50,7 +50,7 @@ test-thorough: $(READY)
 # torch is large; CPU wheels of this version are small enough for a test.
 test-extras: $(READY)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
-	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray,export]"
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,wandb,ray,export,notebooks]"
 	$(BIN)/pytest -m extras
 
 # Debian's Chromium; elsewhere, any Chromium on the path.
@@ -64,7 +64,7 @@ test-browser: $(DOCS)
 LOWEST := .venv-lowest
 LOWEST_TESTS := $(addprefix tests/,test_packaging.py test_cli.py commands constraints/test_base.py \
 	constraints/test_trace.py constraints/test_scalar.py constraints/test_project.py maps/test_maps.py \
-	envs/test_wrappers.py runs/test_budgets.py)
+	envs/test_wrappers.py envs/test_vector.py runs/test_budgets.py)
 
 $(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
@@ -75,6 +75,20 @@ $(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
 test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pip check
 	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(LOWEST)/bin/pytest -n $(WORKERS) -W ignore::DeprecationWarning $(LOWEST_TESTS) \
+		-m "not (optimised or thorough or extras or browser)"
+
+# The lowest JAX with the newest of everything else: the other corner, on any Python.
+LOWEST_JAX := .venv-lowest-jax
+JAX_VERSION := $(shell sed -n 's/^jax==//p' requirements/lowest.txt)
+
+$(LOWEST_JAX)/.ready: pyproject.toml requirements/lowest.txt
+	$(PYTHON) -m venv $(LOWEST_JAX)
+	$(LOWEST_JAX)/bin/python -m pip install --quiet --editable ".[test]" jax==$(JAX_VERSION)
+	@touch $@
+
+test-lowest-jax: $(LOWEST_JAX)/.ready
+	$(LOWEST_JAX)/bin/python -m pip check
+	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" $(LOWEST_JAX)/bin/pytest -n $(WORKERS) -W ignore::DeprecationWarning $(LOWEST_TESTS) \
 		-m "not (optimised or thorough or extras or browser)"
 
 # Writes both files of exact versions: the lowest allowed, and those of the environment that passed the tests.
@@ -115,6 +129,12 @@ demo: $(READY)
 	$(BIN)/cvflows evaluate demo/run --episodes 10 --picture demo/power.png --video demo/walker.gif
 	@echo "set: demo/W+M.png   curves: demo/run/curves.png   power: demo/power.png   film: demo/walker.gif"
 
+# The examples as notebooks, with their outputs, and their pictures in docs/images/examples. Half an hour on one core.
+notebooks: $(READY)
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[sb3,notebooks]"
+	$(BIN)/python examples/notebooks/make.py
+
 # A grid of two dozen short runs, and its report.
 suite-quick: $(READY)
 	$(BIN)/cvflows suite suites/quick.toml --out runs/quick
@@ -142,4 +162,4 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks --out results
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(COMPILED) demo site
+	rm -rf $(VENV) $(LOWEST) $(LOWEST_JAX) $(COMPILED) demo site

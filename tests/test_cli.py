@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
+import cvflows
 from cvflows.cli import main
 
 LIGHT = """
 import sys
 from cvflows.cli import main
-for words in ("--help", "tasks", "tasks --json", "train --help", "export --help", "check --help"):
+for words in ("--version", "--help", "tasks", "tasks --json", "train --help", "export --help", "check --help"):
     try:
         main(words.split())
     except SystemExit:
@@ -133,3 +134,19 @@ def test_help_names_what_is_asked_for(capsys):
         usage = capsys.readouterr().out.partition("\n\n")[0]
         assert named in usage
         assert not {"STR", "PATH"} & set(usage.split())
+
+
+def test_version_by_every_door(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"cvflows {cvflows.__version__}\n"
+    done = subprocess.run([sys.executable, "-m", "cvflows", "--version"], capture_output=True, text=True)
+    assert done.stdout == f"cvflows {cvflows.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_commands_and_options(shell, capsys):
+    with pytest.raises(SystemExit):
+        main(["--tyro-print-completion", shell])
+    script = capsys.readouterr().out
+    for word in ("doctor", "evaluate", "--final-episodes"):
+        assert word in script, word

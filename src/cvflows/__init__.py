@@ -7,11 +7,12 @@ package makes its tasks known to Gymnasium: `gymnasium.make("cvflows/H-O-S-v0")`
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from cvflows.tasks.registration import register_tasks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from cvflows.agent import Agent as Agent
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from cvflows.constraints.union import Union as Union
     from cvflows.controllers.python import Controller as Controller
     from cvflows.controllers.status import Status as Status
+    from cvflows.envs.vector import FeasibleVectorActions as FeasibleVectorActions
+    from cvflows.envs.vector import LatentVectorActions as LatentVectorActions
     from cvflows.envs.wrappers import FeasibleActions as FeasibleActions
     from cvflows.envs.wrappers import LatentActions as LatentActions
     from cvflows.maps.base import ActionMap as ActionMap
@@ -86,6 +89,7 @@ _HOMES = {
     "constraints.union": ("Union",),
     "controllers.python": ("Controller",),
     "controllers.status": ("Status",),
+    "envs.vector": ("FeasibleVectorActions", "LatentVectorActions"),
     "envs.wrappers": ("FeasibleActions", "LatentActions"),
     "maps.base": ("ActionMap",),
     "maps.fit": ("FitConfig", "fit", "fit_to_samples"),
@@ -109,4 +113,5 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__"]
 
 
+logging.getLogger("cvflows").addHandler(logging.NullHandler())  # silent until a user of the library says otherwise
 register_tasks()

@@ -13,11 +13,14 @@ from typing import TextIO
 
 import tyro
 
+from cvflows import __version__
+from cvflows.commands.doctor import doctor
 from cvflows.commands.exporting import check, export
 from cvflows.commands.listing import draw, methods, settings, tasks
 from cvflows.commands.reproducing import reproduce
 from cvflows.commands.suites import report, suite, watch
 from cvflows.commands.training import evaluate, fit, resume, train
+from cvflows.commands.verbosity import split, spoken
 from cvflows.errors import ArgumentError, CVFlowsError, DamageWarning, what
 from cvflows.plugins import load_plugins
 
@@ -36,7 +39,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "watch": watch,
     "report": report,
     "reproduce": reproduce,
+    "doctor": doctor,
 }
+DESCRIPTION = """Agents whose actions stay allowed.
+
+-q, --quiet: no progress bars; -v, --verbose: say what happens (-vv: in detail).
+
+--version: print it; --tyro-print-completion {bash,zsh}: print what completes by Tab."""
 REFUSED, INTERNAL, INPUT_OUTPUT, INTERRUPTED, PIPE = 2, 70, 74, 130, 141
 
 
@@ -46,17 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2: an argument or a file was refused; 74: the system refused a file; 70: unexpected; 130: interrupted. The
     environment variable CVFLOWS_DEBUG=1 shows tracebacks instead.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given, verbosity = split(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--version"]:
+        print(f"cvflows {__version__}")
+        return 0
     if (cache := _private_cache()) is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
     debug = os.environ.get("CVFLOWS_DEBUG", "") not in ("", "0")
     try:
-        with _one_line_warnings():
+        with _one_line_warnings(), spoken(verbosity):
             _check(given)
             load_plugins()
-            tyro.extras.subcommand_cli_from_dict(
-                COMMANDS, prog="cvflows", description="Agents whose actions stay allowed.", args=given
-            )
+            tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="cvflows", description=DESCRIPTION, args=given)
     except (CVFlowsError, OSError, KeyboardInterrupt, Exception) as error:
         if debug:
             raise

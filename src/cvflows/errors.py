@@ -60,6 +60,13 @@ class ExportError(CVFlowsError, ValueError):
     """A policy that cannot leave Python, and why."""
 
 
+class MissingExtraError(CVFlowsError, ImportError):
+    """A package that only some features need is not installed."""
+
+    def __init__(self, feature: str, packages: str, extra: str) -> None:
+        super().__init__(f"{feature} needs {packages}: pip install 'cvflows[{extra}]'")
+
+
 class DamageWarning(UserWarning):
     """A damaged file was found that is not needed."""
 

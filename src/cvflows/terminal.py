@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Protocol
 
 from rich.console import Console, ConsoleRenderable, Group
@@ -68,6 +70,16 @@ class Training(Protocol):
         """Episodes so far."""
 
 
+PROGRESS = "cvflows.progress"
+"""The logger of bars and notes: `logging.getLogger("cvflows.progress").setLevel(logging.ERROR)` hides them."""
+
+
+def _console() -> Console:
+    """stderr, silent where that logger is; in a notebook without ipywidgets plain, since rich would warn."""
+    quiet = not logging.getLogger(PROGRESS).isEnabledFor(logging.WARNING)
+    return Console(stderr=True, quiet=quiet, force_jupyter=None if find_spec("ipywidgets") else False)
+
+
 def _bar() -> Progress:
     """A bar followed by figures."""
     columns = (
@@ -77,7 +89,7 @@ def _bar() -> Progress:
         TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=_console(), transient=True)
 
 
 @contextmanager
@@ -134,7 +146,7 @@ def count_progress(title: str, total: int) -> Iterator[Count]:
 def collect_progress(title: str) -> Iterator[Count]:
     """A spinner with the number of transitions so far; yields the callback for `learn_task`."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=_console(), transient=True) as bar:
         line = bar.add_task(escape(title), total=None)
         yield lambda count: bar.update(line, completed=count)
 
@@ -245,7 +257,7 @@ def _count(statuses: list[Status], task: str, method: str) -> Text:
 @contextmanager
 def live_runs() -> Iterator[Callable[[Iterable[Status], Iterable[str]], None]]:
     """A live view on stderr; yields the callback that draws statuses and the names of what is being prepared."""
-    view, console = RunsView(), Console(stderr=True)
+    view, console = RunsView(), _console()
     with Live(console=console, refresh_per_second=2, transient=True) as live:
         yield lambda statuses, preparing: live.update(view.render(statuses, preparing, console.width))
 
@@ -260,7 +272,7 @@ def print_lines(lines: Iterable[str], notes: Iterable[str] = ()) -> None:
     """Lines, and notes dimly below them."""
     for line in lines:
         print(line)
-    console = Console(stderr=True)
+    console = _console()
     for note in notes:
         print_plain(console, note)
 

@@ -9,7 +9,7 @@ import pytest
 from cvflows.constraints.judge import judge_of
 from cvflows.controllers.checking import check
 from cvflows.controllers.parity import perturbed, play_observations
-from cvflows.errors import ExportError
+from cvflows.errors import MissingExtraError
 from exports import agent_of
 
 CASES = [
@@ -78,6 +78,6 @@ def test_says_what_to_install(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ExportError, match=r"pip install 'cvflows\[export\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'cvflows\[export\]'"):
         agent_of("R+L2", "SAC+CVFlow", "orb").export(tmp_path / "out", onnx=True)
     assert not (tmp_path / "out").exists()

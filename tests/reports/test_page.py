@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,19 @@ def test_maps_are_shown_with_their_figures(tmp_path, capsys):
     assert Path(figures["maps"][0]["picture"]).stat().st_size > 5000
     assert any("the map of R+D cannot be shown" in note for note in figures["notes"])
     assert "data:image/png" in page.read_text()
+
+
+WITHOUT_PLOTLY = "import sys; sys.modules['plotly'] = None; from cvflows.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def test_pictures_need_no_extra(runs, tmp_path):
+    """Without plotly there is no page: PNG and PDF are written all the same, and a line says what to install."""
+    words = ["report", str(runs), "-o", str(tmp_path / "page.html"), "--no-maps", "-q"]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_PLOTLY, *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("cvflows: the page needs plotly: pip install 'cvflows[report]' (its figures are in")
+    assert (tmp_path / "page_figures" / "learning.png").stat().st_size > 5000
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_page_stands_alone(runs, tmp_path, capsys):

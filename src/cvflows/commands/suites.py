@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from cvflows.commands.output import print_json
-from cvflows.errors import ArgumentError, within
+from cvflows.errors import ArgumentError, CVFlowsError, MissingExtraError, within
 
 
 def suite(
@@ -147,7 +147,11 @@ def report(
         with count_progress("drawing maps", len(tables.tasks)) as tick:
             pictures, notes = map_pictures(tables, figures, tick)
         tables.notes += notes
-    page, plots = write_page(tables, out, title=title, maps=pictures), write_plots(tables, figures)
+    plots = write_plots(tables, figures)
+    try:
+        page = write_page(tables, out, title=title, maps=pictures)
+    except MissingExtraError as error:
+        raise CVFlowsError(f"{error} (its figures are in {figures})") from None
     if json:
         names = ("return", "training", "final", "forbidden", "magnitude", "speed")
         return print_json(

@@ -12,7 +12,7 @@ import numpy as np
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.forms import Cvxpy, Expression
 from cvflows.constraints.union import Union
-from cvflows.errors import CVFlowsError
+from cvflows.errors import CVFlowsError, MissingExtraError
 
 
 class UnionSolver:
@@ -78,6 +78,6 @@ class ReferenceSolver:
 def _import_cvxpy() -> Cvxpy:
     try:
         import cvxpy
-    except ImportError as error:
-        raise CVFlowsError("the reference solver needs cvxpy and Clarabel: pip install 'cvflows[solver]'") from error
+    except ImportError:
+        raise MissingExtraError("the reference solver", "cvxpy and Clarabel", "solver") from None
     return cvxpy

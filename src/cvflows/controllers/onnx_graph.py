@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from cvflows.constraints.writing import CALLS, MOVES, UnwritableError, Writer, dtype_of
-from cvflows.errors import ExportError
+from cvflows.errors import MissingExtraError
 
 SIMPLE = {
     "add": "Add",
@@ -322,7 +322,7 @@ def _library() -> Any:
         import onnx.helper
         import onnx.numpy_helper
     except ImportError:
-        raise ExportError("writing ONNX needs the package onnx: pip install 'cvflows[export]'") from None
+        raise MissingExtraError("writing ONNX", "the package onnx", "export") from None
     return onnx
 
 

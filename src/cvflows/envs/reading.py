@@ -60,7 +60,7 @@ def rewarded(env: gymnasium.Env[ObsT, ActT], reward: object) -> float:
     return number
 
 
-def title(env: gymnasium.Env[ObsT, ActT]) -> str:
+def title(env: gymnasium.Env[ObsT, ActT] | gymnasium.vector.VectorEnv[ObsT, np.ndarray, np.ndarray]) -> str:
     """What to call an environment: its Gymnasium id, or its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
 
@@ -76,9 +76,9 @@ def bounded_box(space: spaces.Space[ActT]) -> spaces.Box:
     return space
 
 
-def check_actions(env: gymnasium.Env[ObsT, ActT], constraint: AbstractConstraint) -> None:
-    """An error unless actions are a box [-1,1]^d of the constraint's size."""
-    space = bounded_box(env.action_space)
+def check_actions(actions: spaces.Space[ActT], constraint: AbstractConstraint) -> None:
+    """An error unless an environment's action space is a box [-1,1]^d of the constraint's size."""
+    space = bounded_box(actions)
     if space.shape != (constraint.action_dim,):
         expected = f"action_dim {space.shape[0]}, that of the environment"
         raise ArgumentError("constraint", expected, constraint.action_dim)
@@ -91,10 +91,22 @@ def context_reader(
     env: gymnasium.Env[ObsT, ActT], constraint: AbstractConstraint, context: Context
 ) -> Callable[[ObsT], list[float]]:
     """A function from an observation to the constraint's context, as a list of floats."""
-    space, size = env.observation_space, constraint.context_dim
     if callable(context):
         reader: Reader = context
-        return lambda observation: _vector("context", reader(observation), size)
+        return lambda observation: context_vector(reader(observation), constraint.context_dim)
+    pairs, total = context_pairs(env.observation_space, constraint.context_dim, context)
+
+    def read(observation: ObsT) -> list[float]:
+        values = observed(env, observation, total).tolist()
+        return [values[index] * factor for index, factor in pairs]
+
+    return read if pairs else lambda observation: []
+
+
+def context_pairs(
+    space: spaces.Space[ObsT], size: int, context: Sequence[int] | Sequence[tuple[int, float]] | None
+) -> tuple[list[tuple[int, float]], int]:
+    """The pairs (index, factor) that make a context of `size` entries, and the observation's size."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise ArgumentError("env", "observations in a Box with one axis, or a function `context`", space)
     (total,) = space.shape
@@ -108,16 +120,12 @@ def context_reader(
     for index, _ in pairs:
         if not 0 <= index < total:
             raise ArgumentError("context", f"indices in [0, {total})", index)
-
-    def read(observation: ObsT) -> list[float]:
-        values = observed(env, observation, total).tolist()
-        return [values[index] * factor for index, factor in pairs]
-
-    return read if pairs else lambda observation: []
+    return pairs, total
 
 
-def _vector(name: str, value: object, size: int) -> list[float]:
-    array = real_numbers(name, value, f"{size} numbers")
+def context_vector(value: object, size: int) -> list[float]:
+    """What a function returned for a context, as `size` floats."""
+    array = real_numbers("context", value, f"{size} numbers")
     if array.shape != (size,):
-        raise ArgumentError(name, f"shape ({size},)", array.shape)
+        raise ArgumentError("context", f"shape ({size},)", array.shape)
     return array.tolist()

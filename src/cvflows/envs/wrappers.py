@@ -44,7 +44,7 @@ class _Wrapper(gymnasium.Wrapper[ObsT, np.ndarray, ObsT, np.ndarray], gymnasium.
         on_empty: OnEmpty | None = None,
     ) -> None:
         super().__init__(env)
-        check_actions(env, constraint)
+        check_actions(env.action_space, constraint)
         self.constraint, self.guard = constraint, Guard(constraint, on_empty)
         self._read = context_reader(env, constraint, context)
         self._x: list[float] | None = None

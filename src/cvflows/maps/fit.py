@@ -10,6 +10,7 @@ deterministic in the seed, and run in jitted blocks of steps between which progr
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -122,6 +123,7 @@ class Fitted(NamedTuple):
         return len(self.losses)
 
 
+logger = logging.getLogger(__name__)
 Progress = Callable[[int, float, Check | None], None]
 Objective = Callable[[ActionMap, PRNGKeyArray, Float[Array, ""]], Float[Array, ""]]
 State = tuple[PyTree, PyTree]
@@ -245,11 +247,13 @@ def _descend(
         if probe is not None and step % config.check_every == 0:
             seen = probe(eqx.combine(state[0], rest))
             checks.append(Check(step, float(losses[-1].mean()), seen.accuracy, seen.recall))
+            logger.debug("%s", checks[-1])
         if progress is not None:
             progress(step, float(losses[-1].mean()), checks[-1] if checks else None)
         if checks and checks[-1].step == step and _reached(checks[-1], config):
             break
     done = np.concatenate(losses) if losses else np.zeros(0)
+    logger.info("fitted %s: %d steps in %.1f s", type(map_).__name__, len(done), spent)
     return Fitted(eqx.combine(state[0], rest), done, tuple(checks), spent, penalty)
 
 

@@ -31,7 +31,6 @@ def draw_run(folder: RunFolder) -> Path:
         at = [float(row["step"]) for row in evaluations]
         returns.plot(at, [float(row["return"]) for row in evaluations], "o-", ms=3, color=RED, label="evaluation")
     returns.set(xlabel="step", ylabel="return", title=f"{config.method} on {config.task}, seed {config.seed}")
-    returns.legend(frameon=False, fontsize=8)
     if episodes:
         steps = np.array([episode.step for episode in episodes])
         steps_so_far = np.maximum(np.cumsum([episode.length for episode in episodes]), 1)
@@ -41,9 +40,10 @@ def draw_run(folder: RunFolder) -> Path:
         violations.plot(steps, left, color=RED, label="episodes that left the safe states, so far")
         violations.set_ylim(-0.05, max(1.0, 1.1 * float(np.max([share.max(), left.max()]))))
     violations.set(xlabel="step", ylabel="%", title="violations before projection")
-    violations.legend(frameon=False, fontsize=8)
     for axes in (returns, violations):
         axes.grid(alpha=0.3)
+        if axes.lines:  # a short run has not ended an episode
+            axes.legend(frameon=False, fontsize=8)
     path = folder.path / "curves.png"
     figure.savefig(path, dpi=130)
     return path

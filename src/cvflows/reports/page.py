@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from cvflows.errors import ArgumentError
+from cvflows.errors import MissingExtraError
 from cvflows.reports.gallery import MapFigures
 from cvflows.reports.records import metric_of
 from cvflows.reports.tables import TableCell, Tables
@@ -75,7 +75,7 @@ def _library() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise ArgumentError("report", "plotly, with `pip install 'cvflows[report]'`", "none") from None
+        raise MissingExtraError("the page", "plotly", "report") from None
     return base64.b64encode(gzip.compress(get_plotlyjs().encode(), 9, mtime=0)).decode()
 
 

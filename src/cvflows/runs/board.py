@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from cvflows.errors import CVFlowsError
+from cvflows.errors import MissingExtraError
 from cvflows.runs.config import RunConfig
 
 if TYPE_CHECKING:  # slow to load
@@ -53,7 +53,7 @@ class WeightsAndBiases:
         try:
             import wandb
         except ImportError:
-            raise CVFlowsError("Weights & Biases is not installed: pip install 'cvflows[wandb]'") from None
+            raise MissingExtraError("logging to Weights & Biases", "wandb", "wandb") from None
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{config.task} {config.method} {config.seed}"
         self._run = wandb.init(

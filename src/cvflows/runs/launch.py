@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypedDict
 
-from cvflows.errors import ArgumentError, dimension
+from cvflows.errors import MissingExtraError, dimension
 from cvflows.files import make_folder
 from cvflows.runs.grid import Job, JobData
 
@@ -136,7 +136,7 @@ class Ray:
         try:
             import ray
         except ImportError:
-            raise ArgumentError("launcher", "local, or ray with `pip install 'cvflows[ray]'`", "ray") from None
+            raise MissingExtraError("the launcher ray", "the package ray", "ray") from None
         self.ray, self.address, self.cpus = ray, address, cpus
         self.retries = dimension("retries", retries, least=0, most=10**6)
 

@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from cvflows.errors import ArgumentError, StoreError
+from cvflows.errors import ArgumentError, MissingExtraError, StoreError
 from cvflows.files import MOST_JSON, make_folder, read_bytes
 
 LAST = ("previous.json", "checkpoint.json", "final.json")
@@ -27,7 +27,7 @@ class Mirror:
         try:
             import fsspec
         except ImportError:
-            raise ArgumentError("mirror", "fsspec, with `pip install 'cvflows[ray]'`", "none") from None
+            raise MissingExtraError("a mirror", "fsspec", "ray") from None
         try:
             self.store, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:

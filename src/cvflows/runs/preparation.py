@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from cvflows.maps.base import ActionMap
 from cvflows.maps.fit import FitConfig, Progress
 from cvflows.maps.store import load_map, save_map
@@ -14,6 +16,7 @@ from cvflows.tasks.catalogue import task as find_task
 
 PREPARING = 0
 """Seed of what the runs of a task share, in a suite or alone: the learned constraint and the map."""
+logger = logging.getLogger(__name__)
 FITTING = FitConfig(seed=PREPARING, check_every=250)
 """How that map is fitted."""
 
@@ -32,6 +35,7 @@ def resolved(task: Task, config: RunConfig) -> Task:
     """The task with its constraint learned, where it limits states: the same for every seed of a run."""
     if task.limits is None or not isinstance(task.allowed, tuple):
         return task
+    logger.info("learning the limits of %s", task.name)
     return task.learn(config.form, seed=PREPARING).task
 
 
@@ -40,6 +44,7 @@ def fitted_map(task: Task, config: RunConfig, progress: Progress | None = None) 
     method = method_of(config)
     if not method.needs_map:
         return None
+    logger.info("fitting a map of kind %s to %s", method.map, task.name)
     return fit_map(task, method.map, FITTING, fitted_to=method.fitted_to, progress=progress).map
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 
 Tick = Callable[[Trainer], None]
+logger = logging.getLogger(__name__)
 
 
 def begin(
@@ -54,6 +56,7 @@ def begin(
         config = with_inputs(config, task.constraint, map_)  # a board knows a run by its whole fingerprint
         trainer = Trainer(task, config, map_, folder=run, make_env=make_env, boards=_boards(wandb, config, run))
         begin_folder(run, trainer)
+    logger.info("%s on %s, seed %d, begins in %s", config.method, config.task, config.seed, run.path)
     return trainer
 
 
@@ -87,7 +90,9 @@ def resume(
     with run.opening(patience):
         found, map_ = restored(config, run, task)
         boards = _boards(wandb, config, run)
-        return Trainer(found, config, map_, folder=run, make_env=make_env, boards=boards)
+        trainer = Trainer(found, config, map_, folder=run, make_env=make_env, boards=boards)
+    logger.info("%s on %s resumes at step %d of %d", config.method, config.task, trainer.step, config.steps)
+    return trainer
 
 
 def _boards(project: str | None, config: RunConfig, run: RunFolder) -> list[Board]:

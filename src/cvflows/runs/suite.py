@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from cvflows.runs.launch import Ended
 from cvflows.runs.mirror import Mirror
 from cvflows.runs.progress import read_status, summary
 
+logger = logging.getLogger(__name__)
 OVER = ("complete", "failed")
 LOOK_EVERY = 1.0
 """Seconds between looks at the folders of runs in progress."""
@@ -73,6 +75,7 @@ class Suite:
         def ended(job: Job, problem: str | None) -> None:
             if job.name in self.preparing:
                 self.preparing.remove(job.name)
+            logger.info("%s ended: %s", job.name, problem or "no problem")
             if problem is not None:
                 self.failures[job.name] = problem
             if job.kind == "run":

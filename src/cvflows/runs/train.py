@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -27,6 +28,7 @@ from cvflows.tasks.base import Task
 LOOK_EVERY = 1000
 """Steps between readings of the losses, each of which waits for the updates to finish."""
 TRAINING, EVALUATION = 0, 1
+logger = logging.getLogger(__name__)
 
 
 class Trainer:
@@ -190,6 +192,7 @@ class Trainer:
             self.evaluations.append(self.evaluate())
             self._write("evaluations.csv", self.evaluations[-1:])
             self._log("evaluation", self.evaluations[-1])
+            logger.info("step %d: evaluation %s", self.step, self.evaluations[-1])
         if save:
             self._save()
             self._restart()
@@ -210,6 +213,7 @@ class Trainer:
         self.losses = self._finite(losses)
         self._write("losses.csv", [{"step": self.step, **self.losses}])
         self._log("losses", self.losses)
+        logger.debug("step %d: losses %s", self.step, self.losses)
 
     def _finite(self, losses: Metrics) -> dict[str, float]:
         found = {name: float(value) for name, value in losses.items()}
@@ -238,6 +242,7 @@ class Trainer:
         self._write("timing.csv", [{"step": self.step, "from": self.saved, "seconds": round(seconds, 3)}])
         self.folder.save(self.learner.state, self.learner.experience.tables, self._counts())
         self.saved = self.step
+        logger.info("step %d: checkpoint in %s", self.step, self.folder.path)
 
     def save_to(self, folder: RunFolder) -> None:
         """Write everything into any folder, at once."""
