@@ -1,12 +1,41 @@
-"""Compiled code that processes share is whole."""
+"""Compiled code is right, and what processes share of it is whole."""
 
+import os
 import pathlib
 from unittest.mock import patch
 
+import jax
+import jax.numpy as jnp
+import jaxlib
+import numpy as np
 import pytest
 from jax._src import compilation_cache
 
-from cvflows.constraints.runtime import keep_compiled_code_whole
+from cvflows.constraints.runtime import WITHOUT, avoid_wrong_sums, keep_compiled_code_whole
+
+
+@pytest.mark.optimised
+@pytest.mark.parametrize("count", [1_000, 16_385, 32_769, 100_000])
+def test_compiled_sums_over_sums_are_right(count):
+    """A matrix times a vector, squared and summed, in a large batch: jaxlib 0.10.2 has it wrong."""
+    x = np.random.default_rng(0).standard_normal((count, 3)).astype(np.float32)
+    compiled = jax.jit(jax.vmap(lambda row: jnp.sum((jnp.eye(3) @ row) ** 2)))(x)
+    np.testing.assert_allclose(compiled, np.sum(x.astype(float) ** 2, axis=1), rtol=1e-5)
+
+
+def test_a_faulty_version_of_jaxlib_is_told_to_leave_the_faulty_part_out(monkeypatch):
+    monkeypatch.setattr(jaxlib, "__version__", "0.10.2")
+    monkeypatch.setenv("XLA_FLAGS", "--other=1")
+    jnp.ones(1).block_until_ready()
+    with pytest.warns(RuntimeWarning, match="computes wrong sums"):  # JAX has begun to compute
+        assert not avoid_wrong_sums()
+    monkeypatch.setattr("jax._src.xla_bridge.backends_are_initialized", lambda: False)
+    assert avoid_wrong_sums()
+    assert os.environ["XLA_FLAGS"] == f"--other=1 {WITHOUT}"
+    monkeypatch.setattr(jaxlib, "__version__", "0.10.1")
+    monkeypatch.setenv("XLA_FLAGS", "")
+    assert avoid_wrong_sums()
+    assert not os.environ["XLA_FLAGS"]
 
 
 def test_entries_of_the_compilation_cache_are_never_seen_half_written(tmp_path):
