@@ -6,7 +6,7 @@
 # sum to one is ours. **Simplified:** no simulator, so no packets, queues, latency or losses. A flow is served
 # min(share, demand), demands are made up, and the reward is the mean of log(served + 0.01), which prefers fair shares.
 #
-# `STEPS=20000 python examples/bandwidth.py`: minutes on one core.
+# `STEPS=100000 python examples/bandwidth.py`: minutes on one core.
 
 # %%
 import os
@@ -19,7 +19,7 @@ import numpy as np
 
 import cvflows as cv
 
-STEPS = int(os.environ.get("STEPS", 20_000))
+STEPS = int(os.environ.get("STEPS", 100_000))
 PICTURE = Path(os.environ.get("PICTURES", ".")) / "bandwidth.png"
 LINKS = ((1, 2, 4, 5), (3, 6), (1, 2, 4), (3, 5, 6), (2, 4, 7, 9), (1, 8), (2, 4, 9), (2, 3, 9))
 USES = np.array([[flow in link for flow in range(1, 10)] for link in LINKS], np.float32)  # (8, 9)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import matplotlib.image
 import matplotlib.pyplot as plt
 import pytest
@@ -51,7 +52,8 @@ def test_examples_run_and_draw(name, tmp_path, monkeypatch, capsys):
         pytest.importorskip("stable_baselines3", reason="pip install 'cvflows[sb3]'")
     for key, value in {**SMALL[name], "PICTURES": str(tmp_path), "WORK": str(tmp_path)}.items():
         monkeypatch.setenv(key, value)
-    runpy.run_path(str(FOLDER / f"{name}.py"))
+    with jax.numpy_rank_promotion("allow"):  # users' code may broadcast as it likes
+        runpy.run_path(str(FOLDER / f"{name}.py"))
     plt.close("all")
     pixels = matplotlib.image.imread(tmp_path / f"{name}.png")
     assert pixels.std() > 0.05
