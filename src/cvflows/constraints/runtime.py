@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from importlib.metadata import version
 from typing import Any
 
 import jax
-import jaxlib
 
 WRONG_SUMS = ("0.10.2",)
 """Versions of jaxlib that compile sums over sums wrongly for the CPU, in large batches (jax issue 39103)."""
@@ -15,19 +15,19 @@ WITHOUT = "--xla_cpu_experimental_ynn_fusion_type="
 """XLA's flag that leaves the faulty part out."""
 
 
-def avoid_wrong_sums() -> bool:
+def avoid_wrong_sums(installed: str) -> bool:
     """Leave out the part of jaxlib that is known to compute wrong numbers; returns whether that was possible.
 
-    It must be said before the first computation; where it is too late, a warning says what to do.
+    `installed`: its version. It must be said before the first computation; where it is too late, a warning says what to do.
     """
-    if jaxlib.__version__ not in WRONG_SUMS:
+    if installed not in WRONG_SUMS:
         return True
     flags = os.environ.get("XLA_FLAGS", "")
     if WITHOUT.rstrip("=") in flags:
         return True
     if _has_computed():
         warnings.warn(
-            f"jaxlib {jaxlib.__version__} computes wrong sums on the CPU, and JAX has begun to compute: import cvflows "
+            f"jaxlib {installed} computes wrong sums on the CPU, and JAX has begun to compute: import cvflows "
             f"first, set XLA_FLAGS={WITHOUT}, or install another version of jax",
             RuntimeWarning,
             stacklevel=2,
@@ -89,6 +89,6 @@ def keep_compiled_code_whole() -> bool:
     return True
 
 
-avoid_wrong_sums()
+avoid_wrong_sums(version("jaxlib"))
 compute_in_the_calling_thread()
 keep_compiled_code_whole()
