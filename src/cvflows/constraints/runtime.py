@@ -18,7 +18,8 @@ WITHOUT = "--xla_cpu_experimental_ynn_fusion_type="
 def avoid_wrong_sums(installed: str) -> bool:
     """Leave out the part of jaxlib that is known to compute wrong numbers; returns whether that was possible.
 
-    `installed`: its version. It must be said before the first computation; where it is too late, a warning says what to do.
+    `installed`: its version. It must be said before the first computation; where it is too late, a warning says what
+    to do.
     """
     if installed not in WRONG_SUMS:
         return True
