@@ -1,6 +1,6 @@
 """Which ray map do agents learn best through? PPO on four robots, one option changed at a time.
 
-A part is one run, kept in the journal. The usual options are those of `ray` (softness 0.5, a linear profile, erf, the
+A part is one run, kept in the journal. The usual options are those of `ray` (softness 0.5, a smooth profile, erf, the
 action box as the base).
 """
 
@@ -18,7 +18,7 @@ WAYS = {
     "usual": "ray",
     "softness 0.2": "ray:softness=0.2",
     "softness 0.8": "ray:softness=0.8",
-    "smooth profile": "ray:profile=smooth",
+    "linear profile": "ray:profile=linear",
     "tanh": "ray:squash=tanh",
     "base 1.5 times as wide": "ray:width=1.5",
 }

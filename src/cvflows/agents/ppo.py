@@ -120,7 +120,6 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         paper={},
         tuned={
             "Reacher": {"discount": 0.95, "rollout": 512},
-            "MuJoCo": {"learning_rate": 1e-3},
             "Space-Arena": {"noise_correlation": 0.9},
             "Space-Corridor": {"noise_correlation": 0.98},
         },

@@ -53,7 +53,7 @@ class RayMap(ActionMap):
     """The ray map of a star-shaped set.
 
     **Arguments:** `softness` is ε in [0.01, 1]; below 0.2, `inverse` loses digits near the boundary. `profile` of φ:
-    `linear` or `smooth`; `squash` of a normal latent to the base box: `erf` (uniform) or `tanh`; `width` of the base
+    `smooth` or `linear`; `squash` of a normal latent to the base box: `erf` (uniform) or `tanh`; `width` of the base
     box, in units of the action box; `anchored` searches for an inner point in every context, where the constraint's
     own centre may lie outside.
     """
@@ -72,7 +72,7 @@ class RayMap(ActionMap):
         *,
         base: str = "normal",
         softness: float = 0.5,
-        profile: str = "linear",
+        profile: str = "smooth",
         squash: str = "erf",
         width: float = 1.0,
         anchored: bool = False,
