@@ -17,6 +17,7 @@ from cvflows.tasks.catalogue import TASKS
 CATALOGUE = set(METHODS)  # before examples in the documents add theirs
 PAIRS = {
     "SAC+CVFlow": "H+O+S",
+    "SAC+CVFlow-plain": "R+L2",
     "DDPG+CVFlow": "HC+O",
     "PPO+CVFlow": "R+L2",
     "PPO": "R+L2",
