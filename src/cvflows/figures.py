@@ -158,6 +158,7 @@ class SignalFigures(TypedDict):
     episodes: int | None
     seconds: float
     self_test: SelfTestFigures | None
+    alpha: NotRequired[float | None]
 
 
 class FitFigures(TypedDict):
