@@ -111,6 +111,10 @@ class Task:
         from cvflows.tasks.making import make
 
         env = make(self.maker, {**self.settings, **settings}, render_mode)
+        if self.limits is not None and self.family != "world":  # worlds end an episode that leaves their limits
+            from cvflows.envs.watching import Watch
+
+            env = Watch(env, self.limits)
         if not guard:
             return env
         from cvflows.envs.wrappers import FeasibleActions
