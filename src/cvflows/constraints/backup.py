@@ -2,8 +2,8 @@
 
 Under the law a = a* - K(z - z*) of `feedback.py`, z' - z* = Φ(z - z*). So a limit h·z ≤ g holds for ever if
 h·Φᵗ(z - z*) ≤ g - h·z* for all t, and the law stays in the action box if |a* - KΦᵗ(z - z*)| ≤ 1. Finitely many of these
-half-spaces matter: the maximal admissible set (Gilbert and Tan, 1991). Φ passes the error of a step on, so the t-th bound is
-tightened by the errors of t steps.
+half-spaces matter: the maximal admissible set (Gilbert and Tan, 1991). Φ passes the error of a step on, so the t-th
+bound is tightened by the errors of t steps.
 
 An action is allowed if the next state is in the region. Inside, the law's own action is one, so that limits do not
 contradict each other. Errors are those of steps from the region, as far as it is known without them.

@@ -1,4 +1,4 @@
-"""A linear feedback law from transitions: s' ≈ As + B(s)a + e by least squares, and the law that takes s to rest (LQR)."""
+"""A linear feedback law from transitions: s' ≈ As + B(s)a + e by least squares, and the law to rest (LQR)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Dynamics(NamedTuple):
     weights: np.ndarray
 
     @property
-    def A(self) -> np.ndarray:
+    def A(self) -> np.ndarray:  # noqa: N802 - a matrix
         """How z' depends on z, without an action."""
         return np.eye(len(self.entries)) + self.weights[:, 0, 1:]
 
     @property
-    def B(self) -> np.ndarray:
+    def B(self) -> np.ndarray:  # noqa: N802 - a matrix
         """How z' depends on an action, at z = 0."""
         return self.weights[:, 1:, 0]
 

@@ -79,8 +79,8 @@ def learn(
       `backup` it must be `Ranges` or `Planes`.
     - `form`: `paper`, `drift`, `stopping`, `cbf` or `backup`, see `LearnedConstraint`.
     - `family`: of signal models. `network`: one hidden layer of ten, as the paper's reference; `affine` or `quadratic`
-      in the observation, or `features`, linear in many fixed kinks, by least squares. By default a network for
-      `paper`, else affine, or quadratic where that predicts far better.
+      in the observation, by least squares. By default a network for `paper`, else affine, or quadratic where that
+      predicts far better.
     - `alpha`: rows are tightened by what covers a share 1 - α of held-out steps from safe states; by default by the
       largest error on any transition.
     """
@@ -158,8 +158,8 @@ def from_safe_states(transitions: Transitions, cost: Costs) -> Transitions:
 def calibrated(trained: np.ndarray, held_out: np.ndarray, alpha: float | None) -> np.ndarray:
     """Tightenings q·σ_i of rows with errors (n, rows): all of them together cover a share 1 - α of the steps.
 
-    σ_i is the spread of the errors `trained`; q the conformal bound of the largest `held_out` error in units of σ. Without
-    an α, the largest error of all.
+    σ_i is the spread of the errors `trained`; q the conformal bound of the largest `held_out` error in units of σ.
+    Without an α, the largest error of all.
     """
     if alpha is None:
         return np.maximum(np.concatenate([trained, held_out]).max(axis=0), 0.0)

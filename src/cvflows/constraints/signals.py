@@ -19,8 +19,7 @@ from cvflows.errors import look_up
 Table = TypeVar("Table", np.ndarray, Array)
 Parameters = tuple[Array, ...]
 HIDDEN = 10
-FEATURES = 64
-RIDGE, SMOOTHING = 1e-9, 1e-6
+RIDGE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ class Polynomial(SignalModel):
 
 @dataclass(frozen=True, eq=False)
 class Network(SignalModel):
-    """One perceptron per cost with one hidden layer; `paper` has no drift, so b = 0."""
+    """One perceptron per cost with a hidden layer of ten; `paper` has no drift, so b = 0."""
 
     first: np.ndarray
     first_bias: np.ndarray
@@ -122,7 +121,7 @@ def fit_signal(
     centre, scale = states.mean(axis=0), states.std(axis=0)
     scale = np.where(scale > 1e-8, scale, 1.0)
     parameters = look_up("family", family, FAMILIES)((states - centre) / scale, actions, change, drift, seed)
-    model = Network if family.casefold() in ("network", "features") else Polynomial
+    model = Network if family.casefold() == "network" else Polynomial
     return model(*(np.asarray(part, np.float32) for part in (centre, scale, *parameters)))
 
 
@@ -149,25 +148,6 @@ def _least_squares(quadratic: bool) -> Fitter:
         return (np.linalg.solve(gram, design.T @ change).T.reshape(-1, 1 + d, count),)
 
     return fit
-
-
-def _fit_features(
-    z: np.ndarray, actions: np.ndarray, change: np.ndarray, drift: bool, seed: int
-) -> tuple[np.ndarray, ...]:
-    """Least squares on fixed hidden units: max(±z_i, 0), which are linear together, and 64 kinks in random directions."""
-    rng = np.random.default_rng(seed)
-    (n, d), size, costs = actions.shape, z.shape[1], change.shape[1]
-    directions = rng.normal(size=(FEATURES, size)) / np.sqrt(size)
-    first = np.concatenate([np.eye(size), -np.eye(size), directions])
-    bias = np.concatenate([np.zeros(2 * size), rng.uniform(-1.5, 1.5, FEATURES)])
-    hidden = np.concatenate([np.maximum(z @ first.T + bias, 0), np.ones((n, 1))], axis=1)
-    factors = np.concatenate([np.full((n, 1), float(drift)), actions], axis=1)
-    design = (factors[:, :, None] * hidden[:, None, :]).reshape(n, -1)
-    gram = design.T @ design
-    gram[np.diag_indices_from(gram)] += SMOOTHING * n
-    solved = np.linalg.solve(gram, design.T @ change).T.reshape(costs, 1 + d, -1)
-    shared = (np.broadcast_to(part, (costs, *part.shape)) for part in (first, bias))
-    return (*shared, solved[..., :-1], solved[..., -1], np.full(costs, float(drift)))
 
 
 def _perceptrons(parameters: Parameters, z: Array) -> Array:
@@ -220,6 +200,5 @@ FAMILIES: dict[str, Fitter] = {
     "affine": _least_squares(quadratic=False),
     "quadratic": _least_squares(quadratic=True),
     "network": _fit_network,
-    "features": _fit_features,
 }
 MODELS: dict[str, type[SignalModel]] = {"Polynomial": Polynomial, "Network": Network}

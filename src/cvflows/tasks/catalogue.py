@@ -196,7 +196,8 @@ def _velocity(robot: str, observation_dim: int, action_dim: int, limit: float, f
     place = Place(f"{robot}-v5", maker, observation_dim, action_dim, family, {"robot": robot})
     limits = Ranges({observation_dim - 1: (-math.inf, limit)})
     description = f"{what} at most {limit:g} m/s"
-    options = {"form": "stopping", "alpha": 0.001, "rounds": 2, "family": "features", "allow_weak": True}
+    model = "affine" if observation_dim > 20 else "quadratic"  # whose number of terms grows with the square
+    options = {"form": "stopping", "alpha": 0.001, "rounds": 2, "family": model, "allow_weak": True}
     return _learned(f"{robot}-Velocity", place, description, f"v ≤ {limit:g}", limits, **options)  # type: ignore[arg-type]
 
 
@@ -295,6 +296,8 @@ _ENTRIES = (
         *("InvertedDoublePendulum", TWO_POLES, "both poles and the cart stay off their limits"),
         "|sin θᵢ| ≤ 0.25, |x| ≤ 0.7",
         Ranges({1: (-0.25, 0.25), 2: (-0.25, 0.25), 0: (-0.7, 0.7)}),
+        form="stopping",
+        allow_weak=True,
     ),
     _learned(
         *("Pendulum-Strong", STRONG, "speed, and power spent, of a motor stronger than gravity"),

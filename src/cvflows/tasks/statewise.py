@@ -104,9 +104,9 @@ def learn_task(
     - `episodes`, `steps`: collect that many random episodes, but at most that many transitions.
     - `family`: of signal models, see `cvflows.learn`.
     - `alpha`: share of steps that may be predicted worse than the constraint allows for, see `cvflows.learn`.
-    - `rounds`: after the first, each collects up to 4,000 transitions with the guard of the one before, and learns again
-      from all of them. The guard is asked for random actions, for actions that push at a limit, and for those of
-      `policies`, functions from an observation to an action, such as that of a trained agent.
+    - `rounds`: after the first, each collects up to 4,000 transitions with the guard of the one before, and learns
+      again from all of them. The guard is asked for random actions, for actions that push at a limit, and for those
+      of `policies`, functions from an observation to an action, such as that of a trained agent.
     - `self_test`: guarded episodes per policy that test the result; there is a warning where more than 1 % of them
       leave the limits. 0 skips the test.
     - `allow_weak`: accept limits that are pushed at harder than full braking in more than 1 % of the visited states;
