@@ -37,9 +37,9 @@ def try_robot(name: str, form: str, seed: int, episodes: int, steps: int) -> dic
     if form == "none":
         learned_task = task
     else:
-        family = {"family": None} if form == "backup" else {}
+        family = None if form == "backup" else str(task.learning["family"]) if "family" in task.learning else None
         try:
-            found = task.learn(form, seed=seed, self_test=0, allow_weak=True, **family)
+            found = task.learn(form, seed=seed, self_test=0, allow_weak=True, family=family)
         except UnenforceableLimitError as refused:
             return result | {"refused": str(refused)}
         learned_task, model = found.task, found.learned.constraint.model
@@ -122,6 +122,10 @@ def train(name: str, method: str, seed: int, steps: int, episodes: int) -> dict[
             total, length, done = total + float(reward), length + 1, terminated or truncated
         returns.append(total)
         lengths.append(length)
-    figures = {"return": np.mean(returns), "cost": np.mean(costs), "training_cost": np.mean(training or [np.nan])}
-    figures["unsafe_percent"] = 100 * sum(costs) / sum(lengths)
-    return {"task": name, "method": method, "seed": seed, "steps": steps} | {k: float(v) for k, v in figures.items()}
+    figures = {
+        "return": float(np.mean(returns)),
+        "cost": float(np.mean(costs)),
+        "training_cost": sum(training) / max(len(training), 1),
+        "unsafe_percent": 100 * sum(costs) / sum(lengths),
+    }
+    return {"task": name, "method": method, "seed": seed, "steps": steps} | figures

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cvflows.constraints.guard import Verdict as Verdict
     from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
     from cvflows.constraints.learned import Transitions as Transitions
-    from cvflows.constraints.learning import learn as learn
     from cvflows.constraints.outcome import Maximum as Maximum
     from cvflows.constraints.outcome import Outcome as Outcome
     from cvflows.constraints.outcome import Projection as Projection
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets.weighted import MaxPower as MaxPower
     from cvflows.constraints.sets.weighted import Orthoplex as Orthoplex
     from cvflows.constraints.sets.weighted import SinSquared as SinSquared
+    from cvflows.constraints.statewise import learn as learn
     from cvflows.constraints.union import Union as Union
     from cvflows.controllers.python import Controller as Controller
     from cvflows.controllers.status import Status as Status
@@ -74,7 +74,7 @@ _HOMES = {
     "constraints.functions": ("Constraint",),
     "constraints.guard": ("Guard", "Verdict"),
     "constraints.learned": ("LearnedConstraint", "Transitions"),
-    "constraints.learning": ("learn",),
+    "constraints.statewise": ("learn",),
     "constraints.outcome": ("Maximum", "Outcome", "Projection"),
     "constraints.ranges": ("Planes", "Ranges"),
     "constraints.sets.box": ("Box",),

@@ -96,8 +96,9 @@ def _region(
             nominal = admissible(law, walls, ends, None)
             inside = nominal.holds(z) if nominal is not None else near
             near = inside if (inside & ~held_out).sum() >= FEWEST else near
+    assert law is not None
     if alpha is not None:
-        alpha = max(alpha, 1 / (1 + (near & held_out).sum()))
+        alpha = max(alpha, 1 / (1 + int((near & held_out).sum())))
     errors = _errors(dynamics, law, data[near])
     region = admissible(law, walls, ends, (errors[~held_out[near]], errors[held_out[near]], alpha))
     if region is None:

@@ -20,7 +20,7 @@ S_i = ‖w_i‖₁ at every step, less what pushes against it, e_i. So Δ + φ²
     room_i = -2c_i / (1 + √(1 - 4A_i c_i)),   A_i = φ_i² / 2(S_i - e_i);   where c_i > 0:  room_i = -min(c_i, S_i).
 
 With φ = 0 it is `drift`. φ, e and the largest error of the signal model, by which the rows are tightened, are learned
-too. How these forms are learned is in `learning.py`, the region of `backup` in `backup.py`.
+too. How these are learned is in `learning.py`, the region of `backup` in `backup.py`.
 
 Rows are divided by S_i. One that no action can satisfy is loosened until the action that comes closest to it does,
 within 2 % of its range, so that a set is empty only where rows contradict each other.
@@ -120,13 +120,22 @@ class LearnedConstraint(AbstractConstraint):
         safe = jnp.minimum(c, 0)
         return jnp.where(c > 0, -jnp.minimum(c, strength), -2 * safe / (1 + jnp.sqrt(1 - 4 * A * safe)))
 
-    def offsets_and_normals(self, x: Vector) -> tuple[Array, Array]:
-        """(offset, normal) of the rows offset + normal·a ≤ 0, each normal of size ‖·‖₁ = 1."""
+    def _claims(self, x: Vector) -> tuple[Array, Array, Array]:
+        """(offset, normal, most) of the rows before any is loosened; `most` is what full braking takes off each."""
         drift, slope = self.model(x)
         strength = jnp.sum(jnp.abs(slope), axis=1)
         scale = jnp.maximum(strength, 1e-6)
         offset = (drift + jnp.asarray(self.error) - self._room(self.cost(x), strength)) / scale
-        return jnp.minimum(offset, (1 - SLIVER) * strength / scale), slope / scale[:, None]
+        return offset, slope / scale[:, None], (1 - SLIVER) * strength / scale
+
+    def claims(self, x: Vector) -> tuple[Array, Array]:
+        """(offset, normal) of the rows as they were learned, even those that no action satisfies."""
+        return self._claims(x)[:2]
+
+    def offsets_and_normals(self, x: Vector) -> tuple[Array, Array]:
+        """(offset, normal) of the rows offset + normal·a ≤ 0, each normal of size ‖·‖₁ = 1."""
+        offset, normal, most = self._claims(x)
+        return jnp.minimum(offset, most), normal
 
     def rows(self, x: Vector, a: Vector) -> Vector:
         offset, normal = self.offsets_and_normals(x)

@@ -14,7 +14,7 @@ import numpy as np
 from cvflows.constraints.conformal import bound, checked_alpha
 from cvflows.constraints.learned import FORMS, Costs, LearnedConstraint, Transitions
 from cvflows.constraints.signals import SignalModel, fit_signal
-from cvflows.errors import ArgumentError, look_up
+from cvflows.errors import ArgumentError
 
 HELD_OUT = 3
 """Sets the choice of held-out transitions apart from whatever else was drawn with the same seed."""
@@ -62,34 +62,10 @@ class Learned(NamedTuple):
         return following - c - self.constraint.model.predict(transitions.before, transitions.actions)
 
 
-def learn(
-    transitions: Transitions,
-    cost: Costs,
-    form: str = "stopping",
-    *,
-    family: str | None = None,
-    alpha: float | None = None,
-    seed: int = 0,
+def learn_costs(
+    transitions: Transitions, cost: Costs, form: str, *, family: str | None, alpha: float | None, seed: int
 ) -> Learned:
-    """The constraint of `form`, learned from transitions of a policy that tried many actions.
-
-    **Arguments:**
-
-    - `cost`: c(s), a JAX function of an observation that is ≤ 0 where it is safe, such as `Ranges`; for the form
-      `backup` it must be `Ranges` or `Planes`.
-    - `form`: `paper`, `drift`, `stopping`, `cbf` or `backup`, see `LearnedConstraint`.
-    - `family`: of signal models. `network`: one hidden layer of ten, as the paper's reference; `affine` or `quadratic`
-      in the observation, by least squares. By default a network for `paper`, else affine, or quadratic where that
-      predicts far better.
-    - `alpha`: rows are tightened by what covers a share 1 - α of held-out steps from safe states; by default by the
-      largest error on any transition.
-    """
-    look_up("form", form, FORMS)
-    form = form.casefold()
-    if form == "backup":
-        from cvflows.constraints.backup import learn_backup
-
-        return learn_backup(transitions, cost, family=family, alpha=alpha, seed=seed)
+    """The constraint of a `form` whose rows are those of the costs; see `cvflows.learn`."""
     chosen = family or FORMS[form]
     if alpha is not None:
         transitions = from_safe_states(transitions, cost)
@@ -149,10 +125,10 @@ def hold_out(count: int, alpha: float | None, seed: int) -> np.ndarray:
 
 def from_safe_states(transitions: Transitions, cost: Costs) -> Transitions:
     """The transitions from states in which every cost is ≤ 0."""
-    safe = np.asarray(cost(transitions.before) <= 0).all(axis=1)
-    if not safe.any():
-        raise ArgumentError("transitions", "some that begin in a safe state", f"{len(safe)}, none of which does")
-    return transitions[safe]
+    safe = np.all(np.asarray(cost(transitions.before)) <= 0, axis=1)
+    if not np.any(safe):
+        raise ArgumentError("transitions", "some that begin in a safe state", f"{len(transitions)}, none of which does")
+    return transitions[np.flatnonzero(safe)]
 
 
 def calibrated(trained: np.ndarray, held_out: np.ndarray, alpha: float | None) -> np.ndarray:

@@ -127,7 +127,9 @@ class Planes:
         """Costs of one state or a batch, shape (..., count); numpy in, numpy out, JAX in, JAX out."""
         kind = getattr(s, "dtype", np.dtype(float))
         normals, bounds = self.faces(s.shape[-1])
-        return (s[..., None, :] * normals.astype(kind)).sum(axis=-1) - bounds.astype(kind)
+        lead = (1,) * (s.ndim - 1)  # JAX may refuse to add axes by itself
+        terms = s[..., None, :] * normals.astype(kind).reshape(*lead, *normals.shape)
+        return terms.sum(axis=-1) - bounds.astype(kind).reshape(*lead, -1)
 
     def passed(self, s: np.ndarray) -> np.ndarray:
         """Which costs of a state are positive by more than rounding in float32, shape (..., count)."""

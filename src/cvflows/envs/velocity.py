@@ -7,6 +7,7 @@ entry of the robots' observations says it, so it is appended to them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, SupportsFloat
 
 import gymnasium
@@ -60,5 +61,6 @@ class Speed(gymnasium.Wrapper[np.ndarray, np.ndarray, np.ndarray, np.ndarray]):
 def running(robot: str, render_mode: str | None = None, **settings: object) -> Speed:
     """One of `ROBOTS`, its speed observed."""
     found = look_up("robot", robot, ROBOTS)
-    env = gymnasium.make(found.environment, render_mode=render_mode, **{**dict(found.settings), **settings})
+    make: Callable[..., Env] = gymnasium.make
+    env = make(found.environment, render_mode=render_mode, **{**dict(found.settings), **settings})
     return Speed(env, planar=found.planar)

@@ -197,15 +197,17 @@ def _velocity(robot: str, observation_dim: int, action_dim: int, limit: float, f
     limits = Ranges({observation_dim - 1: (-math.inf, limit)})
     description = f"{what} at most {limit:g} m/s"
     model = "affine" if observation_dim > 20 else "quadratic"  # whose number of terms grows with the square
-    options = {"form": "stopping", "alpha": 0.001, "rounds": 2, "family": model, "allow_weak": True}
-    return _learned(f"{robot}-Velocity", place, description, f"v ≤ {limit:g}", limits, **options)  # type: ignore[arg-type]
+    name, formula = f"{robot}-Velocity", f"v ≤ {limit:g}"
+    how = {"form": "stopping", "alpha": 0.001, "rounds": 2, "family": model, "allow_weak": True}
+    reading = _reading(None, *range(observation_dim))
+    return _task(name, place, description, formula, limits=limits, learning=how, **reading)
 
 
 def _room() -> Planes:
     """0.2 off the walls of the quadrotor's room, and a tilt of at most 0.5."""
-    normals = [[-1, 0], [1, 0], [0, -1], [0.2, 1]]
+    normals: list[list[float]] = [[-1, 0], [1, 0], [0, -1], [0.2, 1]]
     tilts = [[0, 0, 0, 0, sign, 0, 0, 0] for sign in (-1, 1)]
-    rows = [[*normal, *[0] * 6] for normal in normals] + tilts
+    rows = [normal + 6 * [0] for normal in normals] + tilts
     names = ("x ≥ 0.2", "x ≤ 3.8", "y ≥ 0.2", "y ≤ 2 - 0.2x", "θ ≥ -0.5", "θ ≤ 0.5")
     return Planes(rows, [-0.2, 3.8, -0.2, 2.0, 0.5, 0.5], names)
 

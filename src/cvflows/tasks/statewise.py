@@ -13,7 +13,8 @@ import numpy as np
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import Observed
 from cvflows.constraints.learned import Transitions
-from cvflows.constraints.learning import Learned, Signal, learn
+from cvflows.constraints.learning import Learned, Signal
+from cvflows.constraints.statewise import learn
 from cvflows.envs.transitions import Policy, Tick, collect
 from cvflows.errors import ArgumentError, UnenforceableLimitError, UnsafeLimitsWarning, dimension
 from cvflows.figures import CostFigures, SignalFigures
@@ -174,7 +175,7 @@ def _collect_guarded(
 def _taking_turns(turns: Sequence[Policy], rng: np.random.Generator) -> Iterator[Policy]:
     """Each for a while, in random order."""
     while True:
-        chosen = turns[rng.integers(len(turns))]
+        chosen = turns[int(rng.integers(len(turns)))]
         for _ in range(ROUND_EPISODE):
             yield chosen
 
