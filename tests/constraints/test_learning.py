@@ -1,5 +1,6 @@
 """How wrong a signal model is: by the largest error, or by a bound for a share 1 - α of the steps."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -42,7 +43,7 @@ def test_cbf_uses_up_at_most_a_share_of_the_distance():
     constraint = cv.learn(ship(4000), LIMITS, "cbf").constraint
     kappa = 1 - constraint.persistence[1]
     assert kappa == pytest.approx((0.01 / 1.8) ** 0.5, rel=0.05)  # S = 0.01 at the largest distance, φ = 1
-    offset, normal = constraint.offsets_and_normals(np.array([0.4, 0.0], np.float32))
+    offset, normal = constraint.offsets_and_normals(jnp.asarray([0.4, 0.0]))
     room = 0.5 * kappa / 0.01
     assert float(-offset[1] / normal[1, 0]) == pytest.approx(min(room, 9.0), rel=0.05)
 

@@ -206,8 +206,8 @@ def _velocity(robot: str, observation_dim: int, action_dim: int, limit: float, f
 def _room() -> Planes:
     """0.2 off the walls of the quadrotor's room, and a tilt of at most 0.5."""
     normals: list[list[float]] = [[-1, 0], [1, 0], [0, -1], [0.2, 1]]
-    tilts = [[0, 0, 0, 0, sign, 0, 0, 0] for sign in (-1, 1)]
-    rows = [normal + 6 * [0] for normal in normals] + tilts
+    tilts: list[list[float]] = [[0, 0, 0, 0, sign, 0, 0, 0] for sign in (-1, 1)]
+    rows = [[*normal, 0, 0, 0, 0, 0, 0] for normal in normals] + tilts
     names = ("x ≥ 0.2", "x ≤ 3.8", "y ≥ 0.2", "y ≤ 2 - 0.2x", "θ ≥ -0.5", "θ ≤ 0.5")
     return Planes(rows, [-0.2, 3.8, -0.2, 2.0, 0.5, 0.5], names)
 
