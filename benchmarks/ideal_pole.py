@@ -1,7 +1,7 @@
 """How many actions must a guard change? On the pole, with its dynamics known and the least that keeps it safe.
 
-`python -m benchmarks.ideal_pole`: a random action is executed unless full braking could no longer stop the pole after it;
-then the nearest one after which it could. No guard that lets everything safe pass can change fewer.
+`python -m benchmarks.ideal_pole`: a random action is executed unless full braking could no longer stop the pole after
+it; then the nearest one after which it could. It is the guard that lets everything pass that is safe.
 """
 
 from __future__ import annotations
