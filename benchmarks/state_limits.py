@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cvflows.tasks.base import Task
 
 ROBOTS = (
-    *("InvertedPendulum", "InvertedDoublePendulum", "Pendulum-Strong", "Pendulum-Weak", "Reacher-Wall", "Quadrotor"),
+    *("InvertedPendulum", "DoublePendulum", "Pendulum-Strong", "Pendulum-Weak", "Reacher-Wall", "Quadrotor"),
     *("Hopper-Velocity", "Walker2d-Velocity", "HalfCheetah-Velocity", "Swimmer-Velocity", "Ant-Velocity"),
 )
 FORMS = ("none", "stopping", "cbf", "backup")

@@ -45,8 +45,8 @@ BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:BallWorld", 9, 3, "world", {"n":
 CORRIDOR = Place("Spaceship", "cvflows.envs.spaceship:corridor", 4, 2, "world")
 ARENA = Place("Spaceship", "cvflows.envs.spaceship:arena", 4, 2, "world")
 POLE = Place("Pole", "cvflows.envs.pole:Pole", 3, 1, "world")
-CART_POLE = Place("InvertedPendulum-v5", "InvertedPendulum-v5", 4, 1, "robot")
-TWO_POLES = Place("InvertedDoublePendulum-v5", "InvertedDoublePendulum-v5", 9, 1, "robot")
+CART_POLE = Place("Cart and pole", "InvertedPendulum-v5", 4, 1, "robot")
+TWO_POLES = Place("Cart, two poles", "InvertedDoublePendulum-v5", 9, 1, "robot")
 PENDULUM = Place("Pendulum", "cvflows.envs.pendulum:pendulum", 3, 1, "robot", {"torque": 2.0})
 STRONG = Place("Pendulum", "cvflows.envs.pendulum:pendulum", 3, 1, "robot", {"torque": 8.0})
 QUADROTOR = Place("Quadrotor", "cvflows.envs.quadrotor:Quadrotor", 8, 2, "world")
@@ -295,7 +295,7 @@ _ENTRIES = (
         Ranges({1: (-0.12, 0.12), 0: (-0.7, 0.7)}),
     ),
     _learned(
-        *("InvertedDoublePendulum", TWO_POLES, "both poles and the cart stay off their limits"),
+        *("DoublePendulum", TWO_POLES, "both poles and the cart stay off their limits"),
         "|sin θᵢ| ≤ 0.25, |x| ≤ 0.7",
         Ranges({1: (-0.25, 0.25), 2: (-0.25, 0.25), 0: (-0.7, 0.7)}),
         form="stopping",
