@@ -216,7 +216,7 @@ def _arm() -> Planes:
     """Tip at most 0.15 to the right, both joints at most 10 rad/s (an entry is a tenth of it)."""
     rows = [[1, 0, 1, 0, 0, 0, 0, 0, 0]]
     rows += [[sign * (index == entry) for index in range(9)] for entry in REACHER_SPEEDS for sign in (-1, 1)]
-    names = ("tip x ≤ 0.15", "θ̇₁ ≥ -10", "θ̇₁ ≤ 10", "θ̇₂ ≥ -10", "θ̇₂ ≤ 10")
+    names = ("tip x ≤ 0.15", "ω₁ ≥ -10", "ω₁ ≤ 10", "ω₂ ≥ -10", "ω₂ ≤ 10")
     return Planes(rows, [0.15, 1.0, 1.0, 1.0, 1.0], names)
 
 
@@ -303,20 +303,20 @@ _ENTRIES = (
     ),
     _learned(
         *("Pendulum-Strong", STRONG, "speed, and power spent, of a motor stronger than gravity"),
-        "|θ̇| ≤ 4, max(θ̇a, 0) ≤ 2",
+        "|ω| ≤ 4, max(ωa, 0) ≤ 2",
         Ranges({2: (-4.0, 4.0)}),
         SetSpec("MaxPower", {"dim": 1, "bound": 2.0}, (2,)),
         form="stopping",
     ),
     _learned(
-        *("Pendulum-Weak", PENDULUM, "the same with a motor weaker than gravity", "|θ̇| ≤ 4, max(θ̇a, 0) ≤ 2"),
+        *("Pendulum-Weak", PENDULUM, "the same with a motor weaker than gravity", "|ω| ≤ 4, max(ωa, 0) ≤ 2"),
         Ranges({2: (-4.0, 4.0)}),
         SetSpec("MaxPower", {"dim": 1, "bound": 2.0}, (2,)),
         form="stopping",
         allow_weak=True,
     ),
     _learned(
-        *("Reacher-Wall", REACHER, "tip left of a wall, joints slow", "x ≤ 0.15, |θ̇ᵢ| ≤ 10"),
+        *("Reacher-Wall", REACHER, "tip left of a wall, joints slow", "x ≤ 0.15, |ωᵢ| ≤ 10"),
         _arm(),
         form="stopping",
         family="quadratic",
