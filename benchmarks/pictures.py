@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 import cvflows as cv
 from cvflows.reports.figures import ALLOWED, ARROW, EDGE, END, START
 
-IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
 POWER, SPEEDS = cv.MaxPower(dim=2, bound=10), np.array([14.0, -8.0])
 """The limit of the task W+M, for two joints that turn at these speeds."""
 
@@ -63,5 +64,19 @@ def draw_two_ways(path: Path) -> Path:
     return path
 
 
+def shrink_film(film: Path, path: Path, side: int = 220, colours: int = 48) -> Path:
+    """The film of the demo, small enough for a README."""
+    from PIL import Image, ImageSequence
+
+    with Image.open(film) as whole:
+        frames = [
+            frame.convert("RGB").resize((side, side)).quantize(colours, dither=Image.Dither.NONE)
+            for frame in ImageSequence.Iterator(whole)
+        ]
+        frames[0].save(path, save_all=True, append_images=frames[1:], duration=whole.info["duration"], loop=0)
+    return path
+
+
 if __name__ == "__main__":
     print(draw_two_ways(IMAGES / "two-ways.png"))
+    print(shrink_film(ROOT / "demo" / "walker.gif", IMAGES / "walker.gif"))

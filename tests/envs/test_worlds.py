@@ -14,7 +14,7 @@ from cvflows.envs.ball import BallWorld
 from cvflows.envs.bikes import Bikes
 from cvflows.envs.pole import Pole
 from cvflows.envs.reacher import Reacher
-from cvflows.envs.rendering import PACKAGES, picture
+from cvflows.envs.rendering import PACKAGES, follow, picture
 from cvflows.envs.spaceship import arena, corridor
 from cvflows.envs.worlds import ARRIVED, LEFT, TIME_UP
 from pilots import reach
@@ -82,6 +82,24 @@ def test_can_be_looked_at(name):
     assert len(np.unique(frame.reshape(-1, 3), axis=0)) > 5
     env.step(np.ones(env.action_space.shape))
     assert (env.render() != frame).any()
+
+
+def test_the_camera_follows_a_robot():
+    env = cv.task("W+M").make_env(render_mode="rgb_array")
+    assert follow(env)
+    env.reset(seed=0)
+    robot, shares = env.unwrapped, []
+    for place in (0.0, 40.0):
+        robot.set_state(np.concatenate([[place], robot.data.qpos[1:]]), robot.data.qvel)
+        frame, missing = picture(env)
+        if frame is None:
+            assert PACKAGES in missing
+            return
+        red, green, blue = (frame[..., channel].astype(int) for channel in range(3))
+        shares.append(((red > green + 20) & (green > blue)).mean())  # its legs are brown, and nothing else is
+    assert shares[0] > 0.001
+    assert shares[1] > shares[0] / 2
+    assert not follow(BallWorld())
 
 
 def test_ball_coasts_and_its_target_jumps_before_the_reward():

@@ -18,6 +18,22 @@ def prepare() -> None:
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
+def follow(env: Env) -> bool:
+    """Let the camera follow a robot of MuJoCo's; returns whether its model has a camera that does.
+
+    Gymnasium draws from where the robot began, and it walks out of the picture.
+    """
+    renderer, model = (getattr(env.unwrapped, name, None) for name in ("mujoco_renderer", "model"))
+    if renderer is None or model is None:
+        return False
+    import mujoco
+
+    camera = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+    if camera >= 0:
+        renderer.camera_id = camera
+    return bool(camera >= 0)
+
+
 def picture(env: Env) -> tuple[np.ndarray | None, str]:
     """What `env.render()` returns, or None and what to install."""
     try:

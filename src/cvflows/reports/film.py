@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cvflows.envs.reading import observed
-from cvflows.envs.rendering import picture
+from cvflows.envs.rendering import follow, picture
 from cvflows.errors import ArgumentError
 from cvflows.runs.acting import episode_seed
 from cvflows.runs.train import Trainer
@@ -35,6 +35,7 @@ def film_episode(trainer: Trainer, path: Path, seed: int = 0) -> Film:
         raise ArgumentError("video", "a file name ending in .gif", path)
     task = trainer.task
     env = task.make_env(render_mode="rgb_array")
+    follow(env)
     observation, _ = env.reset(seed=episode_seed(trainer.config.seed, 2, seed))
     frames: list[np.ndarray] = []
     done = False
