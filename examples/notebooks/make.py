@@ -35,7 +35,7 @@ def run(name: str, out: Path, pictures: Path) -> Path:
     """Execute one example as a notebook; its file."""
     notebook = notebook_of(name)
     pictures.mkdir(parents=True, exist_ok=True)
-    os.environ["PICTURES"] = str(pictures)
+    os.environ |= {"PICTURES": str(pictures), "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     client = NotebookClient(notebook, timeout=None, kernel_name="python3", record_timing=False)
     client.execute(cwd=str(EXAMPLES.parent))
     for cell in notebook.cells:
