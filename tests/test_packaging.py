@@ -156,9 +156,10 @@ def test_what_needs_an_extra_says_so_in_a_clean_environment(clean, tmp_path):
 
 
 @pytest.mark.extras
-@pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"]))
-def test_extras_can_be_installed_together_with_the_rest(extra, clean, wheel):
-    """The installer finds versions that agree; nothing is installed."""
-    words = ("-m", "pip", "install", "-q", "--dry-run", f"{wheel}[{extra}]")
+def test_extras_agree_with_the_rest_and_with_each_other(clean, wheel):
+    """The installer finds versions for all of them at once; nothing is installed. torch is too large even to ask for."""
+    asked = {name for name, needs in PROJECT["optional-dependencies"].items() if not re.search("torch|sb3", str(needs))}
+    assert asked >= {"report", "export", "solver", "wandb", "ray", "notebooks", "docs", "dev"}
+    words = ("-m", "pip", "install", "-q", "--dry-run", f"{wheel}[{','.join(sorted(asked))}]")
     code, _, problem = run(clean / "python", *words)
     assert code == 0, problem
