@@ -157,7 +157,7 @@ def test_what_needs_an_extra_says_so_in_a_clean_environment(clean, tmp_path):
 
 @pytest.mark.extras
 def test_extras_agree_with_the_rest_and_with_each_other(clean, wheel):
-    """The installer finds versions for all of them at once; nothing is installed. torch is too large even to ask for."""
+    """The installer finds versions for all at once; nothing is installed. torch is too large even to ask for."""
     asked = {name for name, needs in PROJECT["optional-dependencies"].items() if not re.search("torch|sb3", str(needs))}
     assert asked >= {"report", "export", "solver", "wandb", "ray", "notebooks", "docs", "dev"}
     words = ("-m", "pip", "install", "-q", "--dry-run", f"{wheel}[{','.join(sorted(asked))}]")
