@@ -56,6 +56,13 @@ def recorded(folder: Path) -> dict[Key, dict[str, Any]]:
     return found
 
 
+def collected(folder: Path) -> list[dict[str, Any]]:
+    """Every run that the journals of a folder hold."""
+    journal = folder / "reproduction.jsonl"
+    own = [row["figures"] for row in read_rows(journal)[0]] if journal.exists() else []
+    return [*recorded(folder).values(), *own]
+
+
 def value(run: dict[str, Any], figure: str) -> float:
     """One figure of a run; violations of tasks that limit states are counted in episodes, as the paper does."""
     if figure == "return":

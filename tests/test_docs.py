@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks import reproduction
 from benchmarks.bars import missed
 from benchmarks.catalogue import BENCHMARKS, table
 from benchmarks.journal import read_rows
@@ -167,6 +168,11 @@ def test_results_page_shows_the_committed_table():
     with (ROOT / "results" / "learning.csv").open() as file:
         learned = summary(list(csv.DictReader(file)))
     assert learned in (ROOT / "docs" / "results.md").read_text()
+
+
+def test_reproduction_page_shows_the_committed_tables():
+    report = {"runs": reproduction.collected(ROOT / "results")}
+    assert reproduction.table(report) in (ROOT / "docs" / "reproduction.md").read_text()
 
 
 def test_results_page_names_every_missed_bar():
