@@ -164,3 +164,24 @@ def test_nan_is_not_lost():
     assert np.isnan(rows([float("nan")], [0.5])[0])
     assert not inside([float("nan")], [0.5])
     assert np.isnan(scalar_rows(cv.Box(1, -0.5, 0.5)).rows([], [float("nan")])).all()
+
+
+@pytest.mark.parametrize(
+    "g",
+    [
+        lambda x, a: jnp.clip(a * x[0] + a[::-1] * x[1], -0.5, 0.5),
+        lambda x, a: jnp.maximum(0.1, a) - jnp.minimum(x[:2], 0.2),
+        lambda x, a: jnp.stack([a[0] * x[0], a[0] * x[0] - a[1] * x[1]]) / (1 + jnp.sum(a**2)),
+        lambda x, a: jnp.where(x[0] > 0, a / x[0], -a * x[1] - jnp.sqrt(jnp.abs(a))),
+        lambda x, a: jnp.sum(jnp.outer(a, jnp.arange(1, 400.0)) * x[0], axis=1),
+    ],
+    ids=["clip", "numbers on either side", "sums that are used again", "branches", "a long sum"],
+)
+def test_lines_within_lines_give_the_same_bits(g):
+    program = write(g, x=2, a=2)
+    joined, plain = program.define("joined"), program.define("plain", ieee=True)
+    rng = np.random.default_rng(0)
+    for x, a in zip(rng.normal(size=(50, 2)), rng.normal(size=(50, 2)), strict=True):
+        np.testing.assert_array_equal(joined(x.tolist(), a.tolist()), plain(x, a))
+    nan = [math.nan, 0.3]
+    np.testing.assert_array_equal(joined([0.5, 0.2], nan), plain(np.array([0.5, 0.2]), np.array(nan)))

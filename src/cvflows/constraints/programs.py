@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -91,6 +92,8 @@ OPERATIONS: dict[str, Operation] = {
     "select_truth": _on("bbb", "b", "{2} if {0} else {1}", "{0} ? {2} : {1}"),
     "number": _on("b", "f", "1.0 if {0} else 0.0", "{0} ? 1.0 : 0.0"),
 }
+BESIDE_NUMBER = {"max": "{1} if {0} < {1} else {0}", "min": "{1} if {0} > {1} else {0}"}
+"""How the same is written where the second input is a number: that it is no NaN is known."""
 PRODUCT = "product"
 """The one operation that gives a vector: entries times a table of numbers."""
 STEP = re.compile(r"t(0|[1-9]\d{0,6})")
@@ -101,6 +104,9 @@ NUMBER = re.compile(r"-?(\d{1,20}\.\d{1,20}|\d(\.\d{1,20})?e[+-]\d{1,3}|inf)|nan
 WHOLE = re.compile(r"-?\d{1,9}")
 MOST_STEPS = 100_000
 ANY_STEP = re.compile(rf"\b{STEP.pattern}\b")
+ARITHMETIC = re.compile(r"-?[^ ]+( [-+*/] [^ ]+)?")
+LONGEST_LINE = 400
+"""Characters: Python reads no more than some two hundred brackets within each other."""
 
 
 def _quick_product(table: np.ndarray, values: Sequence[float]) -> list[float]:
@@ -158,7 +164,10 @@ class Program(NamedTuple):
         if step.operation == PRODUCT:
             return f"product({step.inputs[0]}, [{', '.join(map(as_python, step.inputs[1:]))}])"
         operation = OPERATIONS[step.operation]
-        expression = operation.python.format(*map(as_python, step.inputs))
+        template = operation.python
+        if step.operation in BESIDE_NUMBER and NUMBER.fullmatch(step.inputs[1]) and step.inputs[1] != "nan":
+            template = BESIDE_NUMBER[step.operation]
+        expression = template.format(*map(as_python, step.inputs))
         return f"double({expression})" if ieee and operation.gives == "f" else expression
 
     def needed(self, operands: Iterable[str]) -> list[int]:
@@ -179,8 +188,9 @@ class Program(NamedTuple):
         With `ieee`, for arguments of NumPy's doubles: slower, and never an error.
         """
         returned = self.listed() if ending is None else ending
-        kept = [f"t{index} = {self._line(self.steps[index], ieee)}" for index in self.needed([returned])]
-        source = "\n    ".join([f"def written({', '.join(self.sizes)}):", *kept, f"return {returned}"])
+        kept = {index: self._line(self.steps[index], ieee) for index in self.needed([returned])}
+        lines = [f"t{index} = {line}" for index, line in (kept if ieee else _joined(kept, returned)).items()]
+        source = "\n    ".join([f"def written({', '.join(self.sizes)}):", *lines, f"return {returned}"])
         scope = dict(_IEEE if ieee else _QUICK) | {f"m{index}": table for index, table in enumerate(self.tables)}
         # The source is made of the templates above and of checked operands; nothing in it comes from outside.
         exec(compile(source, f"<{title}>", "exec"), scope)
@@ -224,6 +234,25 @@ class Program(NamedTuple):
             "steps": [" ".join([step.operation, *map(renamed, step.inputs)]) for step in steps],
             "results": [renamed(operand) for operand in self.results],
         }
+
+
+def _joined(lines: Mapping[int, str], returned: str) -> dict[int, str]:
+    """Lines of arithmetic, each within the one line that uses it, once: a name costs as much as an addition."""
+    uses = Counter(int(match[1]) for text in (*lines.values(), returned) for match in ANY_STEP.finditer(text))
+    in_the_end = {int(match[1]) for match in ANY_STEP.finditer(returned)}
+    joined: dict[int, str] = {}
+    waiting: dict[int, str] = {}
+
+    def put(match: re.Match[str]) -> str:
+        text = waiting.pop(int(match[1]), None)
+        return match[0] if text is None else f"({text})"
+
+    for index, line in lines.items():
+        text = ANY_STEP.sub(put, line)
+        arithmetic = ARITHMETIC.fullmatch(line) is not None
+        once = uses[index] == 1 and index not in in_the_end
+        (waiting if arithmetic and once and len(text) < LONGEST_LINE else joined)[index] = text
+    return joined
 
 
 def as_python(operand: str) -> str:
