@@ -52,6 +52,11 @@ class Verdict(NamedTuple):
     distance: float
 
     @property
+    def spotless(self) -> bool:
+        """Whether the action was allowed without any tolerance, and passed as it is."""
+        return not self.forbidden and self.asked_violation == 0.0
+
+    @property
     def executed_forbidden(self) -> bool:
         """Whether a forbidden action is executed all the same, because no allowed one was found."""
         return self.outcome == Outcome.EMPTY and self.executed_violation > TOLERANCE

@@ -26,11 +26,15 @@ class LearningError(CVFlowsError, RuntimeError):
 
 
 class Guarded(NamedTuple):
-    """What the environments get (n, dim), with the guard's verdicts and what was asked for."""
+    """What the environments get (n, dim), with the guard's verdicts and what was asked for.
+
+    `spotless`: whether nothing is to be counted of an action, by anyone's tolerance.
+    """
 
     executed: np.ndarray
     verdicts: list[Verdict]
     acted: Acted
+    spotless: list[bool]
 
     @property
     def projected(self) -> np.ndarray:
@@ -39,6 +43,9 @@ class Guarded(NamedTuple):
 
     def record(self, episode: Episode, index: int, reward: float) -> None:
         """Count one step of one environment."""
+        if self.spotless[index]:  # nearly every step
+            episode.add_spotless(reward)
+            return
         acted, verdict = self.acted, self.verdicts[index]
         legacy = bool(acted.kasaura[index]), bool(acted.flowpg[index])
         asked = Asked(verdict.forbidden, verdict.asked_violation, *legacy)
@@ -69,7 +76,9 @@ class TaskGuard:
             raise LearningError(POLICY_NAN)
         contexts = self.task.context(observations).tolist()
         verdicts = [self.guard(x, action) for x, action in zip(contexts, acted.action, strict=True)]
-        return Guarded(np.stack([verdict.executed for verdict in verdicts]), verdicts, acted)
+        passed = (np.asarray(acted.asked) == acted.largest) & (np.asarray(acted.kasaura) + acted.flowpg == 0)
+        spotless = [own and verdict.spotless for own, verdict in zip(passed.tolist(), verdicts, strict=True)]
+        return Guarded(np.stack([verdict.executed for verdict in verdicts]), verdicts, acted, spotless)
 
     def alone(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """What is executed of one action (dim,) at one observation (o,)."""

@@ -58,6 +58,11 @@ class Episode:
         self.kasaura += int(asked.kasaura)
         self.flowpg += int(asked.flowpg)
 
+    def add_spotless(self, reward: float) -> None:
+        """Count one step at which there is nothing else to count."""
+        self.reward += reward
+        self.length += 1
+
     def close(self, info: Info) -> None:
         """Count how the episode ended."""
         self.left = int(info.get("ended") == LEFT)
