@@ -16,6 +16,7 @@ from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution, Uniform
 from cvflows.constraints.guard import OnEmpty
 from cvflows.constraints.ranges import Ranges
+from cvflows.envs.messages import hear_mujoco
 from cvflows.envs.reading import Reader, bounded_box, context_reader, title
 from cvflows.envs.worlds import Env
 from cvflows.errors import ArgumentError
@@ -37,6 +38,7 @@ def make(maker: Maker, settings: Mapping[str, object], render_mode: str | None) 
         make_one: Callable[..., Env] = getattr(importlib.import_module(module), function)
     else:
         make_one = partial(gymnasium.make, maker) if isinstance(maker, str) else maker
+    hear_mujoco(maker)
     env = make_one(**options)
     box = bounded_box(env.action_space)
     if np.all(box.low == -1) and np.all(box.high == 1):
