@@ -54,12 +54,12 @@ class PPOSettings(Settings):
     final_rate: float = setting(0.0, "share of the learning rate that is left at the end", least=0.0, most=1.0)
     hidden: tuple[int, ...] = setting((64, 64), "widths of the hidden layers", least=1, most=65_536)
     activation: str = setting("tanh", "between the layers", choices=tuple(ACTIVATIONS))
-    rollout: int = setting(256, "steps of every environment between updates", least=1, most=1_000_000)
+    rollout: int = setting(64, "steps of every environment between updates", least=1, most=1_000_000)
     epochs: int = setting(10, "passes over a rollout", least=1, most=1000)
     minibatches: int = setting(32, "parts of a rollout, each a gradient step", least=1, most=100_000)
     clip: float = setting(0.2, "ε, how far the ratio may move", above=0.0, most=10.0)
     value_weight: float = setting(0.5, "weight of the critic's loss", least=0.0, most=1e6)
-    entropy_weight: float = setting(0.0, "weight of -KL(policy ‖ the map's own density)", least=0.0, most=1e6)
+    entropy_weight: float = setting(0.003, "weight of -KL(policy ‖ the map's own density)", least=0.0, most=1e6)
     gradient_norm: float = setting(0.5, "gradients are clipped at this norm", above=0.0, most=1e9)
     initial_std: float = setting(1.0, "standard deviation of the latent to begin with", above=0.0, most=7.0)
     learn_from: str = setting("asked", "action that ratios are of", choices=("asked", "executed"))
@@ -114,12 +114,13 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
     Config: ClassVar[type[PPOSettings]] = PPOSettings
     independent_noise: ClassVar[bool] = False
     """Every draw alone has the policy's density, which is what ratios compare, whatever came before it."""
-    rhythm: ClassVar[Rhythm] = Rhythm(num_envs=8, evaluate_every=50_000, checkpoint_every=100_000)
+    rhythm: ClassVar[Rhythm] = Rhythm(num_envs=32, evaluate_every=50_000, checkpoint_every=100_000)
     presets: ClassVar[Presets] = Presets(
         steps={"Reacher": 1_000_000, "world": 200_000},
         paper={},
         tuned={
-            "Reacher": {"discount": 0.95, "rollout": 512},
+            "Reacher": {"discount": 0.95, "rollout": 128},
+            "HC+O": {"discount": 0.995},
             "Space-Arena": {"noise_correlation": 0.9},
             "Space-Corridor": {"noise_correlation": 0.98},
         },
