@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODULE = "benchmarks.ppo_speed"
 PLACES = {"H+M": "Hopper-v5", "W+M": "Walker2d-v5", "HC+O": "HalfCheetah-v5"}
 FASTER = 3.0
-ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES, HIDDEN = 8, 256, 10, 32, (64, 64)
+ENVIRONMENTS, ROLLOUT, EPOCHS, MINIBATCHES, HIDDEN = 32, 64, 10, 32, (64, 64)
 TURN = 2 * ENVIRONMENTS * ROLLOUT
 PARTS = ("environment", "policy and map", "guard", "update")
 
