@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from cvflows.constraints.guard import Verdict as Verdict
     from cvflows.constraints.learned import LearnedConstraint as LearnedConstraint
     from cvflows.constraints.learned import Transitions as Transitions
-    from cvflows.constraints.learned import learn as learn
     from cvflows.constraints.outcome import Maximum as Maximum
     from cvflows.constraints.outcome import Outcome as Outcome
     from cvflows.constraints.outcome import Projection as Projection
+    from cvflows.constraints.ranges import Planes as Planes
     from cvflows.constraints.ranges import Ranges as Ranges
     from cvflows.constraints.sets.box import Box as Box
     from cvflows.constraints.sets.ellipsoid import Ellipsoid as Ellipsoid
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from cvflows.constraints.sets.weighted import MaxPower as MaxPower
     from cvflows.constraints.sets.weighted import Orthoplex as Orthoplex
     from cvflows.constraints.sets.weighted import SinSquared as SinSquared
+    from cvflows.constraints.statewise import learn as learn
     from cvflows.constraints.union import Union as Union
     from cvflows.controllers.python import Controller as Controller
     from cvflows.controllers.status import Status as Status
@@ -75,9 +76,10 @@ _HOMES = {
     "constraints.contexts": ("Normal", "Observed", "Product", "Uniform"),
     "constraints.functions": ("Constraint",),
     "constraints.guard": ("Guard", "Verdict"),
-    "constraints.learned": ("LearnedConstraint", "Transitions", "learn"),
+    "constraints.learned": ("LearnedConstraint", "Transitions"),
+    "constraints.statewise": ("learn",),
     "constraints.outcome": ("Maximum", "Outcome", "Projection"),
-    "constraints.ranges": ("Ranges",),
+    "constraints.ranges": ("Planes", "Ranges"),
     "constraints.sets.box": ("Box",),
     "constraints.sets.ellipsoid": ("Ellipsoid",),
     "constraints.sets.half_spaces": ("HalfSpaces",),

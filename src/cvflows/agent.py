@@ -32,7 +32,7 @@ class Agent:
     - `method`: a name of `METHODS`.
     - `task`: a `Task` or the name of one.
     - `map_`: a fitted map, by default one of the kind `map`, or the method's own, is fitted now.
-    - `form`: of the constraint that is learned where the task limits states.
+    - `form`: of the constraint that is learned where the task limits states; by default the task's own.
     - `preset`: `tuned` or `paper`; further names are settings of the method's algorithm, such as `learning_rate`.
     """
 
@@ -44,7 +44,7 @@ class Agent:
         seed: int = 0,
         map_: ActionMap | None = None,
         map: str | None = None,
-        form: str = "stopping",
+        form: str | None = None,
         preset: str = "tuned",
         num_envs: int | None = None,
         **overrides: object,

@@ -122,6 +122,7 @@ class PolicyFigures(TypedDict):
     left: int
     steps: int
     projected: int
+    exceeded: NotRequired[int]
     exits: list[ExitCount]
 
 
@@ -131,6 +132,7 @@ class SelfTestFigures(TypedDict):
     passed: bool
     problem: str | None
     unseen: list[int]
+    covered: NotRequired[float]
     policies: list[PolicyFigures]
     seconds: float
 
@@ -158,6 +160,7 @@ class SignalFigures(TypedDict):
     episodes: int | None
     seconds: float
     self_test: SelfTestFigures | None
+    alpha: NotRequired[float | None]
 
 
 class FitFigures(TypedDict):

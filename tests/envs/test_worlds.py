@@ -13,6 +13,7 @@ import cvflows as cv
 from cvflows.envs.ball import BallWorld
 from cvflows.envs.bikes import Bikes
 from cvflows.envs.pole import Pole
+from cvflows.envs.quadrotor import Quadrotor
 from cvflows.envs.reacher import Reacher
 from cvflows.envs.rendering import PACKAGES, follow, picture
 from cvflows.envs.spaceship import arena, corridor
@@ -26,6 +27,7 @@ WORLDS = {
     "corridor": corridor,
     "arena": arena,
     "pole": Pole,
+    "quadrotor": Quadrotor,
     "bikes": Bikes,
     "reacher": Reacher,
 }

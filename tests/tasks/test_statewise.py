@@ -86,6 +86,52 @@ def test_an_end_stop_that_was_never_seen_is_named():
     assert 0 in tried.unseen
 
 
+def test_a_backup_law_keeps_both_the_end_stop_and_the_angle():
+    found = cv.task("InvertedPendulum").learn(steps=4000, alpha=0.005, self_test=2)
+    assert found.learned.constraint.form == "backup"
+    assert found.self_test.exits == ()
+    assert found.self_test.covered >= 0.99
+    assert max(test.projected for test in found.self_test.policies) > 0
+    assert json.loads(json.dumps(found.as_json()))["alpha"] == found.learned.alpha
+    figures = found.as_json()["self_test"]
+    assert figures["covered"] == found.self_test.covered
+
+
+def test_rounds_collect_where_the_guard_acts():
+    """With the guard on, a policy of the user's goes to the limit, where random actions never were."""
+    task = drifting({0: (-1.5, 1.5)})
+    asked = []
+
+    def right(observation):
+        asked.append(float(observation[0]))
+        return np.ones(1)
+
+    first = task.learn(episodes=5, self_test=0)
+    second = task.learn(episodes=5, rounds=2, policies=[right], self_test=0)
+    assert max(asked) > 1.3
+    assert second.learned.transitions == first.learned.transitions + 4000
+    assert float(np.max(second.task.contexts.values)) <= 1.5 + 1e-5
+    with pytest.raises(ValueError, match="`policies`: expected at least 2 rounds"):
+        task.learn(policies=[right])
+    with pytest.raises(ValueError, match="`rounds`: expected a whole number ≥ 1"):
+        task.learn(rounds=0)
+
+
+def test_a_limit_on_power_holds_beside_one_on_speed():
+    task = cv.task("Pendulum-Strong")
+    found = task.learn(steps=3000, rounds=1, alpha=0.01, self_test=0)
+    fast = [1.0, 0.0, 3.5]
+    assert not found.task.constraint.contains(fast, [0.9])  # spends 3.15
+    assert found.learned.constraint.contains([1.0, 0.0, 1.0], [0.9])
+    assert found.task.constraint.contains(fast, [-0.9])  # braking spends nothing
+    env = found.task.make_env(guard=True)
+    observation, _ = env.reset(seed=0)
+    for _ in range(200):
+        observation, *_, info = env.step([1.0])
+        assert abs(observation[2]) <= 4 + 1e-5
+    assert info["episode_cost"] == 0
+
+
 @pytest.mark.thorough
 def test_the_end_stop_and_the_angle_cannot_both_be_kept():
     both = cv.Task.from_env("InvertedPendulum-v5", limits=cv.Ranges({1: (-0.12, 0.12), 0: (-0.7, 0.7)}))

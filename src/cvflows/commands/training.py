@@ -14,7 +14,7 @@ from cvflows.errors import ArgumentError, dimension
 from cvflows.figures import FitFigures, RunFigures, SignalFigures
 
 MOST_SEED = 2**32 - 1
-Form = Literal["paper", "drift", "stopping"]
+Form = Literal["paper", "drift", "stopping", "cbf", "backup"]
 Task = Annotated[str, Positional, arg(metavar="TASK")]
 Run = Annotated[Path, Positional, arg(metavar="RUN")]
 
@@ -30,7 +30,7 @@ def fit(
     seed: int = 0,
     steps: int = 3000,
     transport: float = 0.0,
-    form: Form = "stopping",
+    form: Form | None = None,
     out: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -46,7 +46,7 @@ def fit(
         steps: Gradient steps.
         transport: Weight of a term that keeps a latent's action the same in every context, as far as the set allows;
             for kinds that are fitted.
-        form: Form of a learned constraint: the paper's, with drift, or with stopping distance.
+        form: Form of a learned constraint, as docs/statewise.md describes them; by default the task's own.
         out: Folder for the map, by default maps/TASK.
         json: Print one JSON object instead of a table.
     """
@@ -64,7 +64,7 @@ def fit(
     config = FitConfig(steps=steps, transport=transport, seed=seed, check_every=max(1, min(250, steps // 4)))
     folder, signal = out or Path("maps") / found.name, None
     if found.limits is not None:
-        found, signal = _learn_limits(found, form, seed)
+        found, signal = _learn_limits(found, form or found.form, seed)
     with fit_progress(f"fitting {found.name}", steps) as progress:
         report = fit_map(found, kind, config, progress=progress)
     save_report(report, folder)
@@ -87,7 +87,7 @@ class RunOptions:
         steps: Environment steps, by default those of the preset.
         seed: Seed of everything random.
         kind: Kind of map to fit, by default the method's own.
-        form: Form of a learned constraint: the paper's, with drift, or with stopping distance.
+        form: Form of a learned constraint, as docs/statewise.md describes them; by default the task's own.
         entropy: What SAC uses for log π under a map: relative to the map's density, plain, or exact.
         preset: Settings measured to work here, or the paper's.
         num_envs: Environments that are stepped together; by default what suits the algorithm, as in the next two.
@@ -104,7 +104,7 @@ class RunOptions:
     steps: int | None = None
     seed: int = 0
     kind: str | None = None
-    form: Form = "stopping"
+    form: Form | None = None
     entropy: Literal["prior", "plain", "exact"] | None = None
     preset: Literal["tuned", "paper"] = "tuned"
     num_envs: int | None = None

@@ -11,6 +11,8 @@ and C(s) is what that allows, a set of half-spaces in a:
 | `paper` | c_i + w_i·a ≤ 0, with b_i = 0: momentum is not seen |
 | `drift` | c_i + b_i + w_i·a ≤ 0: the next state is safe, but it may be too late to brake |
 | `stopping` | b_i + w_i·a ≤ room_i: what is left after this step suffices to stop |
+| `cbf` | b_i + w_i·a ≤ -κ_i c_i: of the distance to a limit, a share κ may be used up, c(s') ≤ (1-κ)c(s) |
+| `backup` | c_j + b_j + w_j·a ≤ 0, for every face of a region that a learned feedback law never leaves |
 
 `stopping` asks how far a change Δ of the cost carries on: a share φ of it persists, and full braking takes off
 S_i = ‖w_i‖₁ at every step, less what pushes against it, e_i. So Δ + φ²Δ²/2(S_i - e_i) ≤ -c_i, or
@@ -18,7 +20,7 @@ S_i = ‖w_i‖₁ at every step, less what pushes against it, e_i. So Δ + φ²
     room_i = -2c_i / (1 + √(1 - 4A_i c_i)),   A_i = φ_i² / 2(S_i - e_i);   where c_i > 0:  room_i = -min(c_i, S_i).
 
 With φ = 0 it is `drift`. φ, e and the largest error of the signal model, by which the rows are tightened, are learned
-too.
+too. How these are learned is in `learning.py`, the region of `backup` in `backup.py`.
 
 Rows are divided by S_i. One that no action can satisfy is loosened until the action that comes closest to it does,
 within 2 % of its range, so that a set is empty only where rows contradict each other.
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,17 +40,15 @@ from cvflows.constraints.base import AbstractConstraint, Vector
 from cvflows.constraints.forms import Cvxpy, Expression, Form, half_spaces
 from cvflows.constraints.legacy_metric import LegacyRows, linear_rows
 from cvflows.constraints.shapes.affine import Affine
-from cvflows.constraints.signals import SignalModel, fit_signal
-from cvflows.errors import ArgumentError, look_up
+from cvflows.constraints.signals import SignalModel
+from cvflows.errors import ArgumentError
 
-FORMS = {"paper": "network", "drift": "affine", "stopping": "affine"}
+FORMS = {"paper": "network", "drift": "affine", "stopping": "affine", "cbf": "affine", "backup": "affine"}
 """Every form, with the family of signal models it starts from."""
 SLIVER = 0.02
 """What is left of a row's range where no action satisfies it."""
 DEPTHS = (0.5, 0.1, 0.01)
 STEPS = 2
-HELD_OUT = 3
-"""Sets the choice of held-out transitions apart from whatever else was drawn with the same seed."""
 Costs = Callable[[Any], Any]
 
 
@@ -74,12 +74,22 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.before)
 
+    def __getitem__(self, rows: np.ndarray) -> Transitions:
+        """Those of some rows: a mask, or indices."""
+        return Transitions(self.before[rows], self.actions[rows], self.after[rows])
+
+    def __add__(self, others: Transitions) -> Transitions:
+        """These, then others."""
+        pairs = ((getattr(self, name), getattr(others, name)) for name in ("before", "actions", "after"))
+        return Transitions(*map(np.concatenate, pairs))
+
 
 @dataclass(frozen=True, eq=False)
 class LearnedConstraint(AbstractConstraint):
     """The actions after which a state stays safe, as far as `model` knows; the context is the whole observation.
 
-    `persistence`, `push` and `error` are φ, e and the tightening of each row; all zero in the first two forms.
+    `persistence`, `push` and `error` are φ (for `cbf`, 1 - κ), e and the tightening of each row; where a form has none
+    of them, zero. `cost` of the form `backup` are the faces of its region.
     """
 
     cost: Costs
@@ -101,6 +111,8 @@ class LearnedConstraint(AbstractConstraint):
 
     def _room(self, c: Array, strength: Array) -> Array:
         """How much the costs may change in this step."""
+        if self.form == "cbf":
+            return jnp.where(c > 0, -jnp.minimum(c, strength), (jnp.asarray(self.persistence) - 1) * c)
         if self.form != "stopping":
             return -c
         brake = jnp.maximum(strength - jnp.asarray(self.push), 0.1 * strength)
@@ -108,13 +120,22 @@ class LearnedConstraint(AbstractConstraint):
         safe = jnp.minimum(c, 0)
         return jnp.where(c > 0, -jnp.minimum(c, strength), -2 * safe / (1 + jnp.sqrt(1 - 4 * A * safe)))
 
-    def offsets_and_normals(self, x: Vector) -> tuple[Array, Array]:
-        """(offset, normal) of the rows offset + normal·a ≤ 0, each normal of size ‖·‖₁ = 1."""
+    def _claims(self, x: Vector) -> tuple[Array, Array, Array]:
+        """(offset, normal, most) of the rows before any is loosened; `most` is what full braking takes off each."""
         drift, slope = self.model(x)
         strength = jnp.sum(jnp.abs(slope), axis=1)
         scale = jnp.maximum(strength, 1e-6)
         offset = (drift + jnp.asarray(self.error) - self._room(self.cost(x), strength)) / scale
-        return jnp.minimum(offset, (1 - SLIVER) * strength / scale), slope / scale[:, None]
+        return offset, slope / scale[:, None], (1 - SLIVER) * strength / scale
+
+    def claims(self, x: Vector) -> tuple[Array, Array]:
+        """(offset, normal) of the rows as they were learned, even those that no action satisfies."""
+        return self._claims(x)[:2]
+
+    def offsets_and_normals(self, x: Vector) -> tuple[Array, Array]:
+        """(offset, normal) of the rows offset + normal·a ≤ 0, each normal of size ‖·‖₁ = 1."""
+        offset, normal, most = self._claims(x)
+        return jnp.minimum(offset, most), normal
 
     def rows(self, x: Vector, a: Vector) -> Vector:
         offset, normal = self.offsets_and_normals(x)
@@ -157,92 +178,3 @@ def deep_point(offset: Array, normal: Array) -> Array:
     total = jnp.sum(room)
     mean = jnp.sum(room[:, None] * points, axis=0) / jnp.maximum(total, 1e-30)
     return jnp.where(total > 0, mean, points[-1])
-
-
-class Signal(NamedTuple):
-    """What was learned about one cost.
-
-    `error` is the held-out error of its predicted change (root mean square), `worst` the largest on any transition,
-    `spread` how large that change is; `persistence` is φ. `push` is e, the largest drift that φ does not explain, and
-    `strength` the median of S = ‖w‖₁, what full braking takes off. `overpowered` is the share of safe states in which
-    the push is stronger than full braking.
-    """
-
-    error: float
-    worst: float
-    spread: float
-    persistence: float
-    push: float
-    strength: float
-    overpowered: float
-
-
-class Learned(NamedTuple):
-    """A constraint and how well its signal model predicts."""
-
-    constraint: LearnedConstraint
-    family: str
-    transitions: int
-    signals: tuple[Signal, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """Figures for machines."""
-        costs = [signal._asdict() for signal in self.signals]
-        return {"form": self.constraint.form, "model": self.family, "transitions": self.transitions, "costs": costs}
-
-
-def learn(
-    transitions: Transitions, cost: Costs, form: str = "stopping", *, family: str | None = None, seed: int = 0
-) -> Learned:
-    """The constraint of `form`, learned from transitions of a policy that tried many actions.
-
-    **Arguments:**
-
-    - `cost`: c(s), a JAX function of an observation that is ≤ 0 where it is safe, such as `Ranges`.
-    - `form`: `paper`, `drift` or `stopping`, see above.
-    - `family`: of signal models. `network`: one hidden layer of ten, as the paper's reference; `affine` or `quadratic`
-      in the observation, by least squares. By default a network for `paper`, else affine, or quadratic where that
-      predicts far better.
-    """
-    look_up("form", form, FORMS)
-    form, chosen = form.casefold(), family or FORMS[form.casefold()]
-    c, following = (np.asarray(cost(table), float) for table in (transitions.before, transitions.after))
-    if c.ndim != 2:
-        raise ArgumentError("cost", "a vector of costs for every observation", f"shape {c.shape[1:]}")
-    held_out = np.random.default_rng([seed, HELD_OUT]).random(len(c)) < 0.1
-    change = following - c
-    if held_out.all() or not held_out.any():
-        raise ArgumentError("transitions", "enough of them to learn from and to test on", len(c))
-
-    def fitted(name: str) -> tuple[SignalModel, np.ndarray]:
-        train = (transitions.before[~held_out], transitions.actions[~held_out], change[~held_out])
-        model = fit_signal(name, *train, drift=form != "paper", seed=seed)
-        predicted = model.predict(transitions.before[held_out], transitions.actions[held_out])
-        return model, np.sqrt(np.mean((predicted - change[held_out]) ** 2, axis=0))
-
-    model, error = fitted(chosen)
-    if family is None and chosen == "affine" and (error > 0.01 * change.std(axis=0)).any():
-        richer, less = fitted("quadratic")
-        if (less < 0.7 * error).any():
-            model, error, chosen = richer, less, "quadratic"
-    worst = np.abs(model.predict(transitions.before, transitions.actions) - change).max(axis=0)
-    persistence, excess = _carry_on(model.drift(transitions.after), change)
-    push, strength = np.maximum(excess.max(axis=0), 0.0), model.strength(transitions.after)
-    safe = (following <= 0).all(axis=1)
-    safe = safe if safe.any() else np.ones_like(safe)
-    overpowered = (excess > strength)[safe].mean(axis=0)
-    used = (persistence, push, worst) if form == "stopping" else (np.zeros(c.shape[1]),) * 3
-    constraint = LearnedConstraint(cost, form, model, *(tuple(map(float, values)) for values in used))
-    spread, median = change.std(axis=0), np.median(strength, axis=0)
-    signals = zip(error, worst, spread, persistence, push, median, overpowered, strict=True)
-    return Learned(constraint, chosen, len(c), tuple(Signal(*map(float, signal)) for signal in signals))
-
-
-def _carry_on(drift: np.ndarray, change: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """φ, and what it does not explain of every next drift: drift - φ·(change of this step).
-
-    φ is the slope of a regression with an intercept: a constant push is a push, not persistence.
-    """
-    centred = change - change.mean(axis=0)
-    persistence = np.clip((drift * centred).sum(axis=0) / np.maximum((centred**2).sum(axis=0), 1e-300), 0.0, 1.0)
-    return persistence, drift - persistence * change

@@ -10,7 +10,7 @@ import numpy as np
 
 from cvflows.constraints.base import AbstractConstraint, Intersection, Reads
 from cvflows.constraints.learned import LearnedConstraint
-from cvflows.constraints.ranges import Ranges
+from cvflows.constraints.ranges import Planes, Ranges
 from cvflows.constraints.sets.registry import make_set, name_of
 from cvflows.constraints.signals import MODELS
 from cvflows.constraints.union import Union
@@ -33,7 +33,7 @@ def describe(constraint: AbstractConstraint) -> Data | None:
             inner = describe(part)
             return None if inner is None else {"reads": list(indices), "of": size, "part": inner}
         case LearnedConstraint(cost=cost):
-            return _describe_learned(constraint) if isinstance(cost, Ranges) else None
+            return _describe_learned(constraint) if isinstance(cost, Ranges | Planes) else None
     name, arguments = name_of(constraint), constraint.arguments()
     if name is None or arguments is None:
         return None
@@ -71,12 +71,18 @@ def is_same(constraint: AbstractConstraint, recorded: list[float]) -> bool:
 def _describe_learned(constraint: LearnedConstraint) -> Data:
     numbers = {name: list(getattr(constraint, name)) for name in ("persistence", "push", "error")}
     model = {"model": type(constraint.model).__name__, "parameters": constraint.model.as_data()}
-    return {"learned": constraint.form, "limits": _plain(constraint.cost.entries), **model, **numbers}  # type: ignore[attr-defined]
+    cost = constraint.cost
+    limits = (
+        {"planes": [_plain(cost.normals), _plain(cost.bounds), list(cost.names)]}
+        if isinstance(cost, Planes)
+        else {"limits": _plain(cost.entries)}  # type: ignore[attr-defined]
+    )
+    return {"learned": constraint.form, **limits, **model, **numbers}
 
 
 def _rebuild_learned(data: Data) -> LearnedConstraint:
     parameters = {name: np.asarray(value, np.float32) for name, value in data["parameters"].items()}
-    limits = Ranges(tuple(map(tuple, data["limits"])))
+    limits = Planes(*data["planes"]) if "planes" in data else Ranges(tuple(map(tuple, data["limits"])))
     numbers = (tuple(data[name]) for name in ("persistence", "push", "error"))
     return LearnedConstraint(limits, data["learned"], look_up("model", data["model"], MODELS)(**parameters), *numbers)
 

@@ -12,6 +12,7 @@ from cvflows.envs.worlds import Env
 from cvflows.errors import FaultyEnvironmentError
 
 Tick = Callable[[int], None]
+Policy = Callable[[np.ndarray], np.ndarray]
 ACTIONS = 2
 """Sets random actions apart from an environment's own draws: the same seed would give both the same numbers."""
 
@@ -23,10 +24,12 @@ def collect(
     steps: int = 100_000,
     seed: int = 0,
     tick: Tick | None = None,
+    policy: Policy | None = None,
 ) -> Transitions:
     """Transitions of uniformly random actions, over `episodes`, but at most `steps` of them.
 
-    `tick` is called now and then with the number of steps so far.
+    `tick` is called now and then with the number of steps so far. A `policy` from an observation to an action takes the
+    place of random actions. Where the environment has a guard, the actions are those that it executed.
     """
     rng = np.random.default_rng([seed, ACTIONS])
     box = bounded_box(env.action_space)
@@ -41,10 +44,11 @@ def collect(
             if episodes is not None and finished >= episodes:
                 break
             observation = checked(env.reset(seed=seed if finished == 0 else None)[0])
-        action = rng.uniform(box.low, box.high).astype(np.float32)
-        next_observation, _, terminated, truncated, _ = env.step(action)
+        action = rng.uniform(box.low, box.high) if policy is None else np.asarray(policy(observation))
+        action = action.astype(np.float32)
+        next_observation, _, terminated, truncated, info = env.step(action)
         before.append(observation)
-        actions.append(action)
+        actions.append(np.asarray(info.get("executed", action), np.float32))
         after.append(checked(next_observation))
         observation, done = after[-1], terminated or truncated
         if tick is not None and len(before) % 256 == 0:

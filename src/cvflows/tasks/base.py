@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from cvflows.constraints.contexts import ContextDistribution, Observed, Uniform
-from cvflows.constraints.ranges import Ranges
+from cvflows.constraints.ranges import Limits
 from cvflows.errors import ArgumentError
 
 if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
@@ -40,7 +40,8 @@ class Task:
     render mode; `family` picks the settings of algorithms.
 
     **What is allowed:** `allowed` is a constraint, or `SetSpec`s that make one; or `limits` are the states that must
-    not be left: the constraint on actions is then learned from random transitions when it is first needed.
+    not be left: the constraint on actions is then learned from random transitions when it is first needed, as
+    `learning` says: its `form` and further options of `learn`. Where both are given, both hold.
     `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set. `on_empty`:
     what is executed where no action is allowed (see `Guard`).
 
@@ -56,7 +57,7 @@ class Task:
     observation_dim: int
     maker: str | Callable[..., Env]
     allowed: tuple[SetSpec, ...] | AbstractConstraint = ()
-    limits: Ranges | None = None
+    limits: Limits | None = None
     reads: tuple[tuple[int, float], ...] | Reader = ()
     distribution: ContextDistribution | None = Uniform(0, -1.0, 1.0)  # noqa: RUF009 - frozen
     convex: bool = True
@@ -64,6 +65,7 @@ class Task:
     share: float | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     family: str = "MuJoCo"
+    learning: Mapping[str, object] = field(default_factory=dict)
     in_paper: bool = False
     on_empty: OnEmpty | None = None
 
@@ -86,6 +88,11 @@ class Task:
         return self._visited()
 
     @property
+    def form(self) -> str:
+        """The form in which a constraint on actions is learned from limits on states."""
+        return str(self.learning.get("form", "stopping"))
+
+    @property
     def metric(self) -> str:
         """What counts as a violation: forbidden `actions`, or `episodes` that left the safe states."""
         return "actions" if self.limits is None else "episodes"
@@ -104,6 +111,10 @@ class Task:
         from cvflows.tasks.making import make
 
         env = make(self.maker, {**self.settings, **settings}, render_mode)
+        if self.limits is not None and self.family != "world":  # worlds end an episode that leaves their limits
+            from cvflows.envs.watching import Watch
+
+            env = Watch(env, self.limits)
         if not guard:
             return env
         from cvflows.envs.wrappers import FeasibleActions
@@ -117,7 +128,7 @@ class Task:
         constraint: AbstractConstraint | None = None,
         context: Sequence[int] | Reader | None = None,
         *,
-        limits: Ranges | None = None,
+        limits: Limits | None = None,
         contexts: ContextDistribution | None = None,
         on_empty: OnEmpty | None = None,
         name: str = "custom",
@@ -127,11 +138,15 @@ class Task:
 
         return from_env(env, constraint, context, limits=limits, contexts=contexts, on_empty=on_empty, name=name)
 
-    def learn(self, form: str = "stopping", **options: Unpack[LearnOptions]) -> LearnedTask:
-        """This task, which limits states, with a learned constraint on actions; `options` are those of `learn_task`."""
+    def learn(self, form: str | None = None, **options: Unpack[LearnOptions]) -> LearnedTask:
+        """This task, which limits states, with a learned constraint on actions; `options` are those of `learn_task`.
+
+        What is not given is as `learning` says.
+        """
         from cvflows.tasks.statewise import learn_task
 
-        return learn_task(self, form, **options)
+        usual = {name: value for name, value in self.learning.items() if name != "form"}
+        return learn_task(self, form or self.form, **{**usual, **options})  # type: ignore[arg-type]
 
     @cached_property
     def _learned(self) -> Task:
@@ -159,6 +174,13 @@ class Task:
     def with_constraint(self, constraint: AbstractConstraint, contexts: ContextDistribution | None) -> Task:
         """The same task with another constraint and its p_S (None: states of a random policy)."""
         return replace(self, allowed=constraint, distribution=contexts)
+
+    @property
+    def direct(self) -> AbstractConstraint | None:
+        """The constraint on actions that is given beside limits on states; None where there is none."""
+        if not isinstance(self.allowed, tuple) or not self.allowed:
+            return None
+        return _build(self.allowed, len(self._entries))
 
 
 def _build(specs: tuple[SetSpec, ...], context_dim: int) -> AbstractConstraint:

@@ -7,11 +7,12 @@ speeds as a tenth of rad/s (the bounds of R+O and R+M are meant for these).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from cvflows.constraints.contexts import ContextDistribution, Normal, Product, Uniform
-from cvflows.constraints.ranges import Ranges
+from cvflows.constraints.ranges import Limits, Planes, Ranges
 from cvflows.errors import look_up
 from cvflows.tasks.base import SetSpec, Task
 
@@ -44,6 +45,11 @@ BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:BallWorld", 9, 3, "world", {"n":
 CORRIDOR = Place("Spaceship", "cvflows.envs.spaceship:corridor", 4, 2, "world")
 ARENA = Place("Spaceship", "cvflows.envs.spaceship:arena", 4, 2, "world")
 POLE = Place("Pole", "cvflows.envs.pole:Pole", 3, 1, "world")
+CART_POLE = Place("Cart and pole", "InvertedPendulum-v5", 4, 1, "robot")
+TWO_POLES = Place("Cart, two poles", "InvertedDoublePendulum-v5", 9, 1, "robot")
+PENDULUM = Place("Pendulum", "cvflows.envs.pendulum:pendulum", 3, 1, "robot", {"torque": 2.0})
+STRONG = Place("Pendulum", "cvflows.envs.pendulum:pendulum", 3, 1, "robot", {"torque": 8.0})
+QUADROTOR = Place("Quadrotor", "cvflows.envs.quadrotor:Quadrotor", 8, 2, "world")
 BIKES_3 = Place("Bikes", "cvflows.envs.bikes:Bikes", 8, 3, "world", {"zones": 3, "total": 90, "least": 10})
 BIKES_5 = Place("Bikes", "cvflows.envs.bikes:Bikes", 12, 5, "world", {"zones": 5, "total": 150})
 
@@ -63,7 +69,8 @@ def _task(
     *sets: SetSpec,
     reads: tuple[tuple[int, float], ...] = (),
     distribution: ContextDistribution | None = NOTHING,
-    limits: Ranges | None = None,
+    limits: Limits | None = None,
+    learning: Mapping[str, object] | None = None,
     convex: bool = True,
     star_shaped: bool = True,
     share: float | None = None,
@@ -83,6 +90,7 @@ def _task(
         reads=reads,
         distribution=distribution,
         limits=limits,
+        learning=learning or {},
         convex=convex,
         star_shaped=star_shaped,
         share=share,
@@ -164,6 +172,54 @@ def _states(
     return _task(name, place, description, formula, limits=Ranges(limits), **reading, share=share, in_paper=in_paper)
 
 
+def _learned(
+    name: str,
+    place: Place,
+    description: str,
+    formula: str,
+    limits: Limits,
+    *sets: SetSpec,
+    form: str = "backup",
+    alpha: float | None = 0.002,
+    rounds: int = 2,
+    **learning: object,
+) -> Task:
+    """A task of states that must not be left, learned in another way than the default."""
+    chosen = {"form": form, "alpha": alpha, "rounds": rounds, **learning}
+    reading = _reading(None, *range(place.observation_dim))
+    return _task(name, place, description, formula, *sets, limits=limits, learning=chosen, **reading)
+
+
+def _velocity(robot: str, observation_dim: int, action_dim: int, limit: float, family: str = "MuJoCo") -> Task:
+    """A velocity task of Safety-Gymnasium; the speed is the last entry of the observation."""
+    maker, what = "cvflows.envs.velocity:running", "speed" if robot == "Ant" else "forward speed"
+    place = Place(f"{robot}-v5", maker, observation_dim, action_dim, family, {"robot": robot})
+    limits = Ranges({observation_dim - 1: (-math.inf, limit)})
+    description = f"{what} at most {limit:g} m/s"
+    model = "affine" if observation_dim > 20 else "quadratic"  # whose number of terms grows with the square
+    name, formula = f"{robot}-Velocity", f"v ≤ {limit:g}"
+    how = {"form": "stopping", "alpha": 0.001, "rounds": 2, "family": model, "allow_weak": True}
+    reading = _reading(None, *range(observation_dim))
+    return _task(name, place, description, formula, limits=limits, learning=how, **reading)
+
+
+def _room() -> Planes:
+    """0.2 off the walls of the quadrotor's room, and a tilt of at most 0.5."""
+    normals: list[list[float]] = [[-1, 0], [1, 0], [0, -1], [0.2, 1]]
+    tilts: list[list[float]] = [[0, 0, 0, 0, sign, 0, 0, 0] for sign in (-1, 1)]
+    rows = [[*normal, 0, 0, 0, 0, 0, 0] for normal in normals] + tilts
+    names = ("x ≥ 0.2", "x ≤ 3.8", "y ≥ 0.2", "y ≤ 2 - 0.2x", "θ ≥ -0.5", "θ ≤ 0.5")
+    return Planes(rows, [-0.2, 3.8, -0.2, 2.0, 0.5, 0.5], names)
+
+
+def _arm() -> Planes:
+    """Tip at most 0.15 to the right, both joints at most 10 rad/s (an entry is a tenth of it)."""
+    rows = [[1, 0, 1, 0, 0, 0, 0, 0, 0]]
+    rows += [[sign * (index == entry) for index in range(9)] for entry in REACHER_SPEEDS for sign in (-1, 1)]
+    names = ("tip x ≤ 0.15", "ω₁ ≥ -10", "ω₁ ≤ 10", "ω₂ ≥ -10", "ω₂ ≤ 10")
+    return Planes(rows, [0.15, 1.0, 1.0, 1.0, 1.0], names)
+
+
 def _allocation(name: str, place: Place, total: float) -> Task:
     description = f"{place.settings['total']} bikes shared among {place.action_dim} zones of 40 docks"
     chosen = SetSpec("Sum", {"dim": place.action_dim, "total": total, "low": -1.0, "high": 1.0})
@@ -229,6 +285,48 @@ _ENTRIES = (
         share=0.223,
     ),
     _states("Pole", POLE, "pole stays 0.1 rad off its limits", "|θ| ≤ 0.9", (0, -0.9, 0.9), share=0.82),
+    _velocity("Hopper", 12, 3, 0.7402, "Hopper"),
+    _velocity("Walker2d", 18, 6, 2.3415),
+    _velocity("HalfCheetah", 18, 6, 3.2096),
+    _velocity("Swimmer", 9, 2, 0.2282),
+    _velocity("Ant", 28, 8, 2.6222),
+    _learned(
+        *("InvertedPendulum", CART_POLE, "pole and cart stay off their limits", "|θ| ≤ 0.12, |x| ≤ 0.7"),
+        Ranges({1: (-0.12, 0.12), 0: (-0.7, 0.7)}),
+    ),
+    _learned(
+        *("DoublePendulum", TWO_POLES, "both poles and the cart stay off their limits"),
+        "|sin θᵢ| ≤ 0.25, |x| ≤ 0.7",
+        Ranges({1: (-0.25, 0.25), 2: (-0.25, 0.25), 0: (-0.7, 0.7)}),
+        form="stopping",
+        allow_weak=True,
+    ),
+    _learned(
+        *("Pendulum-Strong", STRONG, "speed, and power spent, of a motor stronger than gravity"),
+        "|ω| ≤ 4, max(ωa, 0) ≤ 2",
+        Ranges({2: (-4.0, 4.0)}),
+        SetSpec("MaxPower", {"dim": 1, "bound": 2.0}, (2,)),
+        form="stopping",
+    ),
+    _learned(
+        *("Pendulum-Weak", PENDULUM, "the same with a motor weaker than gravity", "|ω| ≤ 4, max(ωa, 0) ≤ 2"),
+        Ranges({2: (-4.0, 4.0)}),
+        SetSpec("MaxPower", {"dim": 1, "bound": 2.0}, (2,)),
+        form="stopping",
+        allow_weak=True,
+    ),
+    _learned(
+        *("Reacher-Wall", REACHER, "tip left of a wall, joints slow", "x ≤ 0.15, |ωᵢ| ≤ 10"),
+        _arm(),
+        form="stopping",
+        family="quadratic",
+        allow_weak=True,
+    ),
+    _learned(
+        *("Quadrotor", QUADROTOR, "quadrotor stays 0.2 off walls and a slanted ceiling, tilts little"),
+        "0.2 ≤ x ≤ 3.8, 0.2 ≤ y ≤ 2 - 0.2x, |θ| ≤ 0.5",
+        _room(),
+    ),
     _allocation("BSS3z", BIKES_3, 1.0),
     _allocation("BSS5z", BIKES_5, 2.5),
 )

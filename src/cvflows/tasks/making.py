@@ -15,7 +15,7 @@ from gymnasium.wrappers import RescaleAction
 from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.contexts import ContextDistribution, Uniform
 from cvflows.constraints.guard import OnEmpty
-from cvflows.constraints.ranges import Ranges
+from cvflows.constraints.ranges import Limits
 from cvflows.envs.messages import hear_mujoco
 from cvflows.envs.reading import Reader, bounded_box, context_reader, title
 from cvflows.envs.worlds import Env
@@ -51,7 +51,7 @@ def from_env(
     constraint: AbstractConstraint | None = None,
     context: Sequence[int] | Reader | None = None,
     *,
-    limits: Ranges | None = None,
+    limits: Limits | None = None,
     contexts: ContextDistribution | None = None,
     on_empty: OnEmpty | None = None,
     name: str = "custom",

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from cvflows.constraints.learned import SLIVER, Learned
+from cvflows.constraints.learned import SLIVER, Transitions
+from cvflows.constraints.learning import Learned
 from cvflows.constraints.outcome import Outcome
-from cvflows.constraints.ranges import Ranges
+from cvflows.constraints.ranges import Limits
 from cvflows.envs.transitions import checked
 from cvflows.envs.worlds import Info
 from cvflows.figures import PolicyFigures, SelfTestFigures
@@ -71,7 +72,10 @@ class Exit:
 
 @dataclass(frozen=True)
 class PolicyTest:
-    """Guarded episodes of one policy. Those that `began_outside` the limits are not among the `episodes`."""
+    """Guarded episodes of one policy. Those that `began_outside` the limits are not among the `episodes`.
+
+    `exceeded` counts steps whose change was predicted worse than the constraint allows for.
+    """
 
     policy: str
     episodes: int
@@ -79,6 +83,7 @@ class PolicyTest:
     steps: int
     projected: int
     exits: tuple[Exit, ...]
+    exceeded: int = 0
 
     @property
     def share(self) -> float:
@@ -99,6 +104,7 @@ class PolicyTest:
             "left": len(self.exits),
             "steps": self.steps,
             "projected": self.projected,
+            "exceeded": self.exceeded,
             "exits": [
                 {"limit": limit, "cause": str(cause), "episodes": n} for (limit, cause), n in self.counts.items()
             ],
@@ -126,6 +132,11 @@ class SelfTest:
     def exits(self) -> tuple[Exit, ...]:
         """Every exit, of all policies."""
         return tuple(exit_ for test in self.policies for exit_ in test.exits)
+
+    @property
+    def covered(self) -> float:
+        """Share of the steps that were predicted as well as the constraint allows for: with an α, 1 - α is claimed."""
+        return 1 - sum(test.exceeded for test in self.policies) / max(sum(test.steps for test in self.policies), 1)
 
     @property
     def unseen(self) -> tuple[int, ...]:
@@ -163,6 +174,7 @@ class SelfTest:
             "passed": self.passed,
             "problem": self.problem,
             "unseen": list(self.unseen),
+            "covered": self.covered,
             "policies": [test.as_json() for test in self.policies],
             "seconds": round(self.seconds, 3),
         }
@@ -196,10 +208,11 @@ def run_self_test(
 class _Trials:
     """A guarded environment in which policies are tested."""
 
-    def __init__(self, task: Task, limits: Ranges, learned: Learned, seen: np.ndarray, steps: int) -> None:
+    def __init__(self, task: Task, limits: Limits, learned: Learned, seen: np.ndarray, steps: int) -> None:
         self.limits, self.constraint, self.steps = limits, learned.constraint, steps
         self.low, self.high = seen.min(axis=0), seen.max(axis=0)
         self.claimed = np.array([signal.worst for signal in learned.signals])
+        self.learned = learned
         self.env = task.make_env(guard=True)
         self._model = jax.jit(self.constraint.model)
 
@@ -212,6 +225,7 @@ class _Trials:
         """`episodes` of a policy."""
         steps = projected = outside = 0
         exits: list[Exit] = []
+        played: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         for _ in range(episodes):
             before = checked(self.env.reset(seed=int(rng.integers(2**31)))[0])
             if self.limits.passed(before).any():
@@ -222,6 +236,7 @@ class _Trials:
                 next_observation, _, terminated, truncated, info = self.env.step(wanted)
                 after = checked(next_observation)
                 steps += 1
+                played.append((before, np.asarray(info["executed"]), after))
                 projected += bool(info["projected"])
                 left = bool(self.limits.passed(after).any())
                 if left:
@@ -229,7 +244,14 @@ class _Trials:
                 if left or terminated or truncated:
                     break
                 before = after
-        return PolicyTest(name, episodes - outside, outside, steps, projected, tuple(exits))
+        exceeded = self._exceeded(Transitions(*map(np.array, zip(*played, strict=True)))) if played else 0
+        return PolicyTest(name, episodes - outside, outside, steps, projected, tuple(exits), exceeded)
+
+    def _exceeded(self, played: Transitions) -> int:
+        """How many steps changed some cost by more than was predicted and allowed for."""
+        rounding = ROUNDING * np.maximum(1.0, np.abs(played.before).max(axis=1, keepdims=True))
+        allowed = np.asarray(self.constraint.error) * (1 + SLACK) + rounding
+        return int((self.learned.excess(played) > allowed).any(axis=1).sum())
 
     def _explain(self, before: np.ndarray, wanted: np.ndarray, after: np.ndarray, info: Info, step: int) -> Exit:
         """Which limit the step from `before` to `after` passed by most, and why."""
