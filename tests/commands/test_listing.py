@@ -17,7 +17,7 @@ def test_tasks_table_and_json(capsys, monkeypatch):
     assert "Walker2d-v5" in table
     assert main(["tasks", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["tasks"]
-    assert len(rows) == 23
+    assert len(rows) == 34
     assert sum(row["in_paper"] for row in rows) == 12
     assert all(row["feasible_share"] is not None for row in rows)
 
