@@ -55,11 +55,17 @@ def summary(lines: Sequence[dict[str, str]]) -> str:
 
 
 def draw_curves(
-    runs: Runs, series: dict[str, Any], path: Path, columns: int = 3, until: Mapping[str, int] | None = None
+    runs: Runs,
+    series: dict[str, Any],
+    path: Path,
+    columns: int = 3,
+    until: Mapping[str, int] | None = None,
+    paper: Mapping[str, float] | None = None,
 ) -> None:
     """Evaluations over training, one panel per task: the mean of the seeds, and each of them thinly.
 
-    `series` names a curve and says by a function which runs belong to it; `until` cuts tasks off at a step.
+    `series` names a curve and says by a function which runs belong to it; `until` cuts tasks off at a step. A dashed
+    line is the return of `paper` on a task.
     """
     from matplotlib.lines import Line2D
 
@@ -77,9 +83,14 @@ def draw_curves(
             mean = np.mean([curve[:shortest] for curve in curves], axis=0)
             panel.plot(mean[:, 0] / 1000, mean[:, 1], color=colour, lw=2)
             shown[name] = colour
+        if paper:
+            panel.axhline(paper[task], color="0.3", lw=1.2, ls="--")
         panel.set(title=task, xlabel="thousand steps", ylabel="return")
         panel.grid(alpha=0.3)
     lines = [Line2D([], [], color=colour, lw=2) for colour in shown.values()]
+    if paper:
+        lines.append(Line2D([], [], color="0.3", lw=1.2, ls="--"))
+        shown["the paper's best"] = "0.3"
     figure.legend(lines, list(shown), loc="outside lower center", ncols=len(shown), frameon=False)
     figure.savefig(path, dpi=110)
 

@@ -46,7 +46,8 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
             return {"runs": trained(grids, Path(scratch), 2, journal), "bars": []}
     runs = trained(read_grids(ROOT / GRID), *folder_and_workers("robots"), journal)
     if journal.path is not None and runs:
-        draw_curves(runs, {"PPO+CVFlow": lambda run: True}, ROOT / "docs" / "images" / "robots.png", columns=4)
+        picture = ROOT / "docs" / "images" / "robots.png"
+        draw_curves(runs, {"PPO+CVFlow": lambda run: True}, picture, columns=4, paper=_paper())
     return {"runs": runs, "bars": list(bars(runs))}
 
 
@@ -63,6 +64,16 @@ def bars(runs: Sequence[dict[str, Any]]) -> Iterator[Bar]:
             yield Bar(f"{name} minutes", max(run["minutes"] for run in some), MINUTES, at_least=False)
 
 
+def _paper() -> dict[str, float]:
+    """The paper's best return on each task."""
+    from cvflows.reports.paper import reported
+
+    best: dict[str, float] = {}
+    for (task, _), value in reported("return").items():
+        best[task] = max(value.mean, best.get(task, value.mean))
+    return best
+
+
 def _mean(values: Iterator[float]) -> float:
     some = list(values)
     return sum(some) / len(some)
@@ -70,14 +81,12 @@ def _mean(values: Iterator[float]) -> float:
 
 def table(report: dict[str, Any]) -> str:
     """Means and worst seeds beside the paper's best."""
-    from cvflows.reports.paper import reported
-
-    paper = reported("return")
+    paper = _paper()
     lines = ["| task | steps | seeds | return | worst seed | paper's best | forbidden | minutes |", "|---" * 8 + "|"]
     for name in dict.fromkeys(run["task"] for run in report["runs"]):
         some = [run for run in report["runs"] if run["task"] == name]
         returns = [run["final"]["return"] for run in some]
-        best = max(value.mean for (task, _), value in paper.items() if task == name)
+        best = paper[name]
         asked = sum(int(run[part]["cv_count"]) for run in some for part in ("training", "final"))
         digits = 1 if best < 100 else 0
         cells = [name, f"{some[0]['steps']:,}", str(len(some))]

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import reproduction
-from benchmarks.bars import missed
+from benchmarks import result_pages
 from benchmarks.catalogue import BENCHMARKS, table
 from benchmarks.journal import read_rows
 from benchmarks.learning_figures import summary
@@ -170,13 +169,12 @@ def test_results_page_shows_the_committed_table():
     assert learned in (ROOT / "docs" / "results.md").read_text()
 
 
-def test_reproduction_page_shows_the_committed_tables():
-    report = {"runs": reproduction.collected(ROOT / "results")}
-    assert reproduction.table(report) in (ROOT / "docs" / "reproduction.md").read_text()
-
-
-def test_results_page_names_every_missed_bar():
-    assert missed(ROOT / "results") in (ROOT / "docs" / "results.md").read_text()
+@pytest.mark.parametrize("name", result_pages.PAGES)
+def test_pages_of_results_show_the_committed_figures(name):
+    """`python -m benchmarks.result_pages` writes them."""
+    text = (ROOT / name).read_text()
+    assert result_pages.PLACE.search(text)
+    assert result_pages.filled(text) == text
 
 
 def test_pages_of_methods_show_the_committed_figures():

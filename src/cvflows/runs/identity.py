@@ -28,13 +28,17 @@ def surroundings() -> dict[str, str | int | None]:
 def source_commit(checkout: Path) -> str | None:
     """The commit that is checked out in a folder, as git's own files tell it; None where there is no checkout."""
     try:
-        head = (checkout / ".git" / "HEAD").read_text().strip()
+        own = shared = checkout / ".git"
+        if own.is_file():  # a further worktree: its own folder has HEAD, and says where the branches are
+            own = checkout / own.read_text().removeprefix("gitdir: ").strip()
+            shared = own / (own / "commondir").read_text().strip()
+        head = (own / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
             return head
         name = head.removeprefix("ref: ")
-        if (checkout / ".git" / name).exists():
-            return (checkout / ".git" / name).read_text().strip()
-        packed = (checkout / ".git" / "packed-refs").read_text().splitlines()
+        if (shared / name).exists():
+            return (shared / name).read_text().strip()
+        packed = (shared / "packed-refs").read_text().splitlines()
         return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
     except OSError:
         return None
