@@ -10,25 +10,51 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks import reproduction, robots
 from benchmarks.bars import missed
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.journal import read_rows
 
-PAGES = ("docs/results.md", "docs/reproduction.md")
+PAGES = ("README.md", "docs/results.md", "docs/reproduction.md")
 PLACE = re.compile(r"(<!-- measured: (\w+) -->).*?(<!-- measured, end -->)", re.DOTALL)
 
 
+def _robot_runs(folder: Path) -> list[dict[str, Any]]:
+    return [row["figures"] for row in read_rows(folder / "robots.jsonl")[0]]
+
+
 def _robots(folder: Path) -> str:
-    return robots.table({"runs": [row["figures"] for row in read_rows(folder / "robots.jsonl")[0]]})
+    return robots.table({"runs": _robot_runs(folder)})
+
+
+def _robots_in_brief(folder: Path) -> str:
+    """Three lines: returns beside the paper's best, violations in training, minutes."""
+    runs, paper, rows = _robot_runs(folder), robots.paper_best(), []
+    for name in dict.fromkeys(run["task"] for run in runs):
+        some = [run for run in runs if run["task"] == name]
+        mean, digits = float(np.mean([run["final"]["return"] for run in some])), 0 if paper[name] > 100 else 1
+        cv = max(run["training"]["cv_percent"] for run in some)
+        minutes = float(np.mean([run["minutes"] for run in some]))
+        rows.append((name, f"{mean:,.{digits}f} / {paper[name]:,.{digits}f}", f"{cv:g}", f"{minutes:.0f}"))
+    titles = ("PPO+CVFlow, ours / the paper's best", "return", "violations in training, %", "minutes on one core")
+    lines = [f"| {' | '.join(cells)} |" for cells in zip(titles, *rows, strict=True)]
+    return "\n".join([lines[0], "|---" * (len(rows) + 1) + "|", *lines[1:]])
 
 
 def _reproduction(folder: Path) -> str:
     return reproduction.table({"runs": reproduction.collected(folder)})
 
 
-TABLES: dict[str, Callable[[Path], str]] = {"bars": missed, "robots": _robots, "reproduction": _reproduction}
+TABLES: dict[str, Callable[[Path], str]] = {
+    "bars": missed,
+    "robots": _robots,
+    "robots_in_brief": _robots_in_brief,
+    "reproduction": _reproduction,
+}
 
 
 def filled(text: str, folder: Path = RESULTS) -> str:

@@ -47,7 +47,7 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
     runs = trained(read_grids(ROOT / GRID), *folder_and_workers("robots"), journal)
     if journal.path is not None and runs:
         picture = ROOT / "docs" / "images" / "robots.png"
-        draw_curves(runs, {"PPO+CVFlow": lambda run: True}, picture, columns=4, paper=_paper())
+        draw_curves(runs, {"PPO+CVFlow": lambda run: True}, picture, columns=4, paper=paper_best())
     return {"runs": runs, "bars": list(bars(runs))}
 
 
@@ -64,7 +64,7 @@ def bars(runs: Sequence[dict[str, Any]]) -> Iterator[Bar]:
             yield Bar(f"{name} minutes", max(run["minutes"] for run in some), MINUTES, at_least=False)
 
 
-def _paper() -> dict[str, float]:
+def paper_best() -> dict[str, float]:
     """The paper's best return on each task."""
     from cvflows.reports.paper import reported
 
@@ -81,7 +81,7 @@ def _mean(values: Iterator[float]) -> float:
 
 def table(report: dict[str, Any]) -> str:
     """Means and worst seeds beside the paper's best."""
-    paper = _paper()
+    paper = paper_best()
     lines = ["| task | steps | seeds | return | worst seed | paper's best | forbidden | minutes |", "|---" * 8 + "|"]
     for name in dict.fromkeys(run["task"] for run in report["runs"]):
         some = [run for run in report["runs"] if run["task"] == name]
