@@ -68,6 +68,8 @@ def theirs(env_id: str) -> Advance:
 
 def shares(name: str, steps: int) -> dict[str, float]:
     """Shares of the time that the parts of a step take; the rest is counting and bookkeeping."""
+    import jax
+
     trainer, spent = trainer_of(name), dict.fromkeys(PARTS, 0.0)
 
     def timed(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +86,8 @@ def shares(name: str, steps: int) -> dict[str, float]:
         env.step, env.reset = timed("environment", env.step), _resetting(timed, env.reset)
     changed.guard = timed("guard", trainer.guard)
     changed.learner.explore = timed("policy and map", trainer.learner.explore)
-    changed.learner.learn = timed("update", trainer.learner.learn)
+    learn = trainer.learner.learn
+    changed.learner.learn = timed("update", lambda: jax.block_until_ready(learn()))  # it is waited for elsewhere
     began = time.perf_counter()
     trainer.run(trainer.step + steps)
     whole = time.perf_counter() - began
