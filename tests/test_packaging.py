@@ -140,7 +140,7 @@ def test_the_wheel_works_in_a_clean_environment(clean, tmp_path):
 
 @pytest.mark.extras
 def test_what_needs_an_extra_says_so_in_a_clean_environment(clean, tmp_path):
-    train = (clean / "cvflows", "-q", "train", "R+L2", "--method", "PPO+CVFlow", "--steps", 4096, "--final-episodes", 1)
+    train = (clean / "cvflows", "-q", "train", "R+L2", "--method", "PPO+CVFlow", "--steps", 4096, "--num-envs", 8)
     code, _, problem = run(*train, "--out", "run", cwd=tmp_path)
     assert code == 0, problem
     for words, extra in (
