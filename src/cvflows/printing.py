@@ -95,7 +95,7 @@ def print_run(figures: RunFigures) -> None:
         (
             name,
             f"{part['episodes']:,}",
-            f"{part['return']:.2f} ± {part['return_std']:.2f}",
+            f"{part['return']:.2f} ± {part['return_std']:.2f}" if part["episodes"] else "none ended",
             f"{part['cv_percent']:.3f}",
             f"{part['cv_magnitude']:.2g}",
             f"{part['projections']:,}",
