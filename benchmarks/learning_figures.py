@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def draw_curves(
     path: Path,
     columns: int = 3,
     until: Mapping[str, int] | None = None,
-    paper: Mapping[str, float] | None = None,
+    paper: Callable[[str], float] | None = None,
 ) -> None:
     """Evaluations over training, one panel per task: the mean of the seeds, and each of them thinly.
 
@@ -84,7 +84,7 @@ def draw_curves(
             panel.plot(mean[:, 0] / 1000, mean[:, 1], color=colour, lw=2)
             shown[name] = colour
         if paper:
-            panel.axhline(paper[task], color="0.3", lw=1.2, ls="--")
+            panel.axhline(paper(task), color="0.3", lw=1.2, ls="--")
         panel.set(title=task, xlabel="thousand steps", ylabel="return")
         panel.grid(alpha=0.3)
     lines = [Line2D([], [], color=colour, lw=2) for colour in shown.values()]

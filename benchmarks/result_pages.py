@@ -33,13 +33,14 @@ def _robots(folder: Path) -> str:
 
 def _robots_in_brief(folder: Path) -> str:
     """Three lines: returns beside the paper's best, violations in training, minutes."""
-    runs, paper, rows = _robot_runs(folder), robots.paper_best(), []
+    runs, rows = _robot_runs(folder), []
     for name in dict.fromkeys(run["task"] for run in runs):
         some = [run for run in runs if run["task"] == name]
-        mean, digits = float(np.mean([run["final"]["return"] for run in some])), 0 if paper[name] > 100 else 1
+        mean, best = float(np.mean([run["final"]["return"] for run in some])), robots.paper_best(name)
+        digits = 1 if best < 100 else 0
         cv = max(run["training"]["cv_percent"] for run in some)
         minutes = float(np.mean([run["minutes"] for run in some]))
-        rows.append((name, f"{mean:,.{digits}f} / {paper[name]:,.{digits}f}", f"{cv:g}", f"{minutes:.0f}"))
+        rows.append((name, f"{mean:,.{digits}f} / {best:,.{digits}f}", f"{cv:g}", f"{minutes:.0f}"))
     titles = ("PPO+CVFlow, ours / the paper's best", "return", "violations in training, %", "minutes on one core")
     lines = [f"| {' | '.join(cells)} |" for cells in zip(titles, *rows, strict=True)]
     return "\n".join([lines[0], "|---" * (len(rows) + 1) + "|", *lines[1:]])
