@@ -67,6 +67,8 @@ def figures_of(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     assert final is not None
     found: dict[str, Any] = {"task": config.task, "method": config.method, "seed": config.seed}
     found |= {"steps": config.steps, "minutes": round(record.seconds / 60, 2)}
+    if record.processor is not None:
+        found["processor_minutes"] = round(record.processor / 60, 2)
     found |= {"final": final["final"], "training": final["training"], "metric": record.metric}
     steps, returns = (record.evaluations[name].tolist() for name in ("step", "return"))
     found["curve"] = list(zip(steps, returns, strict=True))

@@ -39,7 +39,7 @@ def _robots_in_brief(folder: Path) -> str:
         mean, best = float(np.mean([run["final"]["return"] for run in some])), robots.paper_best(name)
         digits = 1 if best < 100 else 0
         cv = max(run["training"]["cv_percent"] for run in some)
-        minutes = float(np.mean([run["minutes"] for run in some]))
+        minutes = float(np.mean([robots.minutes(run) for run in some]))
         rows.append((name, f"{mean:,.{digits}f} / {best:,.{digits}f}", f"{cv:g}", f"{minutes:.0f}"))
     titles = ("PPO+CVFlow, ours / the paper's best", "return", "violations in training, %", "minutes on one core")
     lines = [f"| {' | '.join(cells)} |" for cells in zip(titles, *rows, strict=True)]

@@ -165,3 +165,18 @@ def test_speed_counts_the_parts_that_a_run_consists_of(ball, tmp_path):
     assert figures["steps_per_second"] == pytest.approx(1200 / seconds, rel=0.01)
     again = complete(resume(tmp_path))
     assert again["steps_per_second"] == figures["steps_per_second"]
+
+
+def test_a_table_keeps_the_columns_it_began_with(ball, tmp_path):
+    """A run that began before the processor's time was counted is resumed without it."""
+    trainer = begin(ball, config_of(ball, method="DDPG"), tmp_path)
+    trainer.run(until=700)
+    began = trainer.tables["timing.csv"]
+    assert "".join(began).startswith("step,from,seconds,processor\n")
+    trainer.tables["timing.csv"] = [line.rsplit(",", 1)[0] + "\n" for part in began for line in part.splitlines()]
+    trainer.save_to(trainer.folder)
+    trainer.close()
+    complete(resume(tmp_path))
+    rows = RunFolder(tmp_path).table("timing.csv")
+    assert int(rows[-1]["step"]) == 1200
+    assert all(set(row) == {"step", "from", "seconds"} for row in rows)

@@ -30,6 +30,8 @@ class Record:
     episodes: Columns
     final: RunFigures | None
     seconds: float
+    processor: float | None
+    """Seconds of the processor; None for runs that did not count them."""
     about: Mapping[str, object]
 
     @property
@@ -173,7 +175,8 @@ def _read(folder: Path) -> Record:
         parse_columns(run.text(name)) for name in ("evaluations.csv", "metrics.csv", "timing.csv")
     )
     seconds = float(timing["seconds"].sum()) if timing else 0.0
-    record = Record(folder, config, evaluations, episodes, final, seconds, about)
+    processor = float(timing["processor"].sum()) if "processor" in timing else None
+    record = Record(folder, config, evaluations, episodes, final, seconds, processor, about)
     parts: tuple[Part, ...] = ("training", "final")
     for part in parts:
         record.violations(part)  # a missing table or figure is found here, not in the middle of a report

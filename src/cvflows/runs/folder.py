@@ -5,7 +5,7 @@
 | `config.json`, `about.json` | the `RunConfig` and its fingerprint; versions and the machine |
 | `constraint.json`, `map/` | the constraint, if it was learned, and the map, where the method has one |
 | `metrics.csv`, `evaluations.csv`, `losses.csv` | a line per episode, per evaluation, per thousand steps |
-| `timing.csv` | steps and seconds between checkpoints: the one table that differs between two runs of one config |
+| `timing.csv` | steps, seconds and processor seconds between checkpoints: differs between two runs of one config |
 | `checkpoint.json`, `previous.json` | the last two checkpoints: counts, and how many bytes of which file belong to it |
 | `state-*.safetensors` | networks and optimisers of those two |
 | `replay.bin`, `rejected.bin` | stored transitions, appended |

@@ -31,6 +31,22 @@ TRAINING, EVALUATION = 0, 1
 logger = logging.getLogger(__name__)
 
 
+class Clock:
+    """Time since the last lap: on the wall, and of this process's threads."""
+
+    def __init__(self) -> None:
+        self.began = self._now()
+
+    def lap(self) -> dict[str, float]:
+        """Seconds since the last one."""
+        before, self.began = self.began, self._now()
+        return {name: round(self.began[name] - before[name], 3) for name in before}
+
+    @staticmethod
+    def _now() -> dict[str, float]:
+        return {"seconds": time.perf_counter(), "processor": time.process_time()}
+
+
 class Trainer:
     """A run in progress: a learner, its environments, its data and its counts.
 
@@ -71,7 +87,7 @@ class Trainer:
         self.tables: dict[str, list[str]] = {name: [] for name in TABLES}
         self.envs: list[Env] = []
         self._newest: Metrics = {}
-        self._clock = time.perf_counter()
+        self._clock = Clock()
         if folder is not None and look_only:
             folder.check(config)
             self._restore(folder, cut=False)
@@ -101,7 +117,7 @@ class Trainer:
         if not self.envs and self.step < until:
             self.envs = [self.make_env() for _ in range(self.config.num_envs)]
             self._restart()
-        self._clock = time.perf_counter()
+        self._clock = Clock()
         while self.step < until:
             self._advance()
             if tick is not None:
@@ -229,7 +245,11 @@ class Trainer:
             board.log(group, self.step, figures)
 
     def _write(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
-        lines = csv_lines(rows, heading=not self.tables[table])
+        began = self.tables[table]
+        if began:  # a table keeps the columns it began with, so that runs of earlier code can be resumed
+            names = began[0].partition("\n")[0].split(",")
+            rows = [{name: row[name] for name in names} for row in rows]
+        lines = csv_lines(rows, heading=not began)
         if lines:
             self.tables[table].append(lines)
             if self.folder is not None:
@@ -238,8 +258,7 @@ class Trainer:
     def _save(self) -> None:
         assert self.folder is not None
         self._finite(self._newest)  # a checkpoint with NaN in it is of no use
-        seconds, self._clock = time.perf_counter() - self._clock, time.perf_counter()
-        self._write("timing.csv", [{"step": self.step, "from": self.saved, "seconds": round(seconds, 3)}])
+        self._write("timing.csv", [{"step": self.step, "from": self.saved, **self._clock.lap()}])
         self.folder.save(self.learner.state, self.learner.experience.tables, self._counts())
         self.saved = self.step
         logger.info("step %d: checkpoint in %s", self.step, self.folder.path)
