@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from cvflows.envs.robots import LEAN, lean
 from cvflows.envs.worlds import Env, Info
 from cvflows.errors import look_up
 
@@ -61,6 +62,6 @@ class Speed(gymnasium.Wrapper[np.ndarray, np.ndarray, np.ndarray, np.ndarray]):
 def running(robot: str, render_mode: str | None = None, **settings: object) -> Speed:
     """One of `ROBOTS`, its speed observed."""
     found = look_up("robot", robot, ROBOTS)
-    make: Callable[..., Env] = gymnasium.make
+    make: Callable[..., Env] = lean if found.environment in LEAN else gymnasium.make
     env = make(found.environment, render_mode=render_mode, **{**dict(found.settings), **settings})
     return Speed(env, planar=found.planar)

@@ -36,9 +36,9 @@ class Place:
 
 
 REACHER = Place("Reacher", "cvflows.envs.reacher:Reacher", 9, 2, "Reacher")
-HOPPER = Place("Hopper-v5", "Hopper-v5", 11, 3, "Hopper")
-WALKER = Place("Walker2d-v5", "Walker2d-v5", 17, 6, "MuJoCo")
-CHEETAH = Place("HalfCheetah-v5", "HalfCheetah-v5", 17, 6, "MuJoCo")
+HOPPER = Place("Hopper-v5", "cvflows.envs.robots:lean", 11, 3, "Hopper", {"robot": "Hopper-v5"})
+WALKER = Place("Walker2d-v5", "cvflows.envs.robots:lean", 17, 6, "MuJoCo", {"robot": "Walker2d-v5"})
+CHEETAH = Place("HalfCheetah-v5", "cvflows.envs.robots:lean", 17, 6, "MuJoCo", {"robot": "HalfCheetah-v5"})
 ANT = Place("Ant-v5", "Ant-v5", 105, 8, "MuJoCo")
 BALL_1D = Place("Ball, 1-D", "cvflows.envs.ball:BallWorld", 3, 1, "world", {"n": 1})
 BALL_3D = Place("Ball, 3-D", "cvflows.envs.ball:BallWorld", 9, 3, "world", {"n": 3})
