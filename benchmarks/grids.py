@@ -23,6 +23,15 @@ def folder_and_workers(name: str) -> tuple[Path, int]:
     return Path(os.environ.get("CVFLOWS_RUNS", ROOT / "runs" / name)), int(os.environ.get("CVFLOWS_WORKERS", "2"))
 
 
+def counting(grids: Sequence[Grid], journal: Journal) -> list[dict[str, Any]]:
+    """Figures of the runs that have a row with today's settings: rows of earlier presets do not count."""
+    from cvflows.runs.grid import jobs_of
+
+    configs = {job.name: job.config for job in jobs_of(grids, Path(), None) if job.config is not None}
+    rows = [journal.find(journal.part((name,), config.as_json())) for name, config in configs.items()]
+    return [row["figures"] for row in rows if row is not None]
+
+
 def trained(
     grids: Sequence[Grid], folder: Path, workers: int, journal: Journal, known: Collection[Key] = ()
 ) -> list[dict[str, Any]]:

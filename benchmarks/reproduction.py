@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import robots
 from benchmarks.grids import Key, folder_and_workers, trained
 from benchmarks.harness import RESULTS, main
 from benchmarks.journal import Journal, read_rows
 
-ELSEWHERE = ("robots.jsonl", "learning.jsonl")
 FIGURES = {
     "return": "returns of the final policy",
     "training": "violations during training, in percent",
@@ -47,12 +47,14 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
 def recorded(folder: Path) -> dict[Key, dict[str, Any]]:
     """Runs of other benchmarks that count here too: those with the usual settings, or with the plain entropy."""
     found: dict[Key, dict[str, Any]] = {}
-    for name in ELSEWHERE:
-        for row in read_rows(folder / name)[0] if (folder / name).exists() else []:
-            run = row["figures"]
-            method = f"{run['method']}-plain" if row["part"].endswith(" plain") else run["method"]
-            if row.get("repeatable") is not False and (run["task"], name) != ("H+M", "learning.jsonl"):
-                found[run["task"], method, run["steps"], run["seed"]] = {**run, "method": method}
+    learning = folder / "learning.jsonl"
+    for row in read_rows(learning)[0] if learning.exists() else []:
+        run = row["figures"]
+        method = f"{run['method']}-plain" if row["part"].endswith(" plain") else run["method"]
+        if row.get("repeatable") is not False and run["task"] != "H+M":
+            found[run["task"], method, run["steps"], run["seed"]] = {**run, "method": method}
+    for run in robots.recorded(folder):
+        found[run["task"], run["method"], run["steps"], run["seed"]] = run
     return found
 
 

@@ -10,30 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks import reproduction, robots
 from benchmarks.bars import missed
 from benchmarks.harness import RESULTS, ROOT
-from benchmarks.journal import read_rows
 
 PAGES = ("README.md", "docs/results.md", "docs/reproduction.md")
 PLACE = re.compile(r"(<!-- measured: (\w+) -->).*?(<!-- measured, end -->)", re.DOTALL)
 
 
-def _robot_runs(folder: Path) -> list[dict[str, Any]]:
-    return [row["figures"] for row in read_rows(folder / "robots.jsonl")[0]]
-
-
 def _robots(folder: Path) -> str:
-    return robots.table({"runs": _robot_runs(folder)})
+    return robots.table({"runs": robots.recorded(folder)})
 
 
 def _robots_in_brief(folder: Path) -> str:
     """Three lines: returns beside the paper's best, violations in training, minutes."""
-    runs, rows = _robot_runs(folder), []
+    runs, rows = robots.recorded(folder), []
     for name in dict.fromkeys(run["task"] for run in runs):
         some = [run for run in runs if run["task"] == name]
         mean, best = float(np.mean([run["final"]["return"] for run in some])), robots.paper_best(name)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grids import folder_and_workers, trained
+from benchmarks.grids import counting, folder_and_workers, trained
 from benchmarks.harness import ROOT, Bar, main
 from benchmarks.journal import Journal
 from benchmarks.learning_figures import draw_curves
@@ -49,6 +49,13 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
         picture = ROOT / "docs" / "images" / "robots.png"
         draw_curves(runs, {"PPO+CVFlow": lambda run: True}, picture, columns=4, paper=paper_best)
     return {"runs": runs, "bars": list(bars(runs))}
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """Figures of every run that a folder of results holds with today's settings."""
+    from cvflows.runs.grid import read_grids
+
+    return counting(read_grids(ROOT / GRID), Journal(folder / "robots.jsonl", "robots"))
 
 
 def bars(runs: Sequence[dict[str, Any]]) -> Iterator[Bar]:
