@@ -14,7 +14,7 @@ from cvflows.runs.folder import RunFolder
 from cvflows.runs.grid import Grid, jobs_of
 from cvflows.runs.progress import find_runs, read_status
 from cvflows.runs.session import begin, complete
-from cvflows.runs.suite import Suite
+from cvflows.runs.suite import Suite, in_order
 from cvflows.runs.worker import work
 from cvflows.tasks.catalogue import task
 from small import tables
@@ -86,6 +86,18 @@ def test_a_suite_goes_on_after_an_interrupt_and_past_failures(tmp_path, capsys):
     assert len(find_runs([out])) == 2
     assert main(["watch", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["states"] == {"complete": 2}
+
+
+def test_a_preparation_comes_just_before_its_first_run(tmp_path):
+    grid = Grid(("R+L2", "R+D"), ("SAC+CVFlow", "DPre+"), 2, steps=200)
+    jobs = jobs_of([grid], tmp_path)
+    runs, preparations = ([job for job in jobs if job.kind == kind] for kind in ("run", "prepare"))
+    assert len(preparations) == 2
+    names = [job.name for job in in_order(runs, preparations)]
+    assert names[:2] == ["R+L2 shared", "R+L2 SAC+CVFlow 0"]
+    assert names.index("R+D shared") == names.index("R+D SAC+CVFlow 0") - 1
+    assert sorted(names) == sorted(job.name for job in jobs)
+    assert in_order(runs[:2], preparations) == [preparations[0], *runs[:2]]  # what nobody needs is not prepared
 
 
 def test_a_launcher_of_ones_own(tmp_path):

@@ -41,6 +41,17 @@ class Launcher(Protocol):
         """Do the jobs; call `ended` after each."""
 
 
+def in_order(runs: Sequence[Job], preparations: Sequence[Job]) -> list[Job]:
+    """The runs, each preparation just before the first run that needs it: there are results early."""
+    waiting = {job.name: job for job in preparations}
+    ordered: list[Job] = []
+    for job in runs:
+        if job.needs in waiting:
+            ordered.append(waiting.pop(job.needs))
+        ordered.append(job)
+    return ordered
+
+
 @dataclass
 class Suite:
     """Grids in a folder.
@@ -67,9 +78,8 @@ class Suite:
     def run(self, launcher: Launcher, tick: Callable[[Suite], None] | None = None) -> SuiteFigures:
         """Do the runs that are not complete; the figures of the suite."""
         left = [job for job in self.jobs if job.kind == "run" and self.statuses[job.name].state not in OVER]
-        needed = {job.needs for job in left}
-        first = [job for job in self.jobs if job.kind == "prepare" and job.name in needed]
-        self.preparing = [job.name for job in first]
+        ordered = in_order(left, [job for job in self.jobs if job.kind == "prepare"])
+        self.preparing = [job.name for job in ordered if job.kind == "prepare"]
         began = looked = time.monotonic()
 
         def ended(job: Job, problem: str | None) -> None:
@@ -94,7 +104,7 @@ class Suite:
             if tick is not None:
                 tick(self)
 
-        launcher.run([*first, *left], self.out / "logs", ended, look)
+        launcher.run(ordered, self.out / "logs", ended, look)
         return {**self.summary(), "seconds": round(time.monotonic() - began, 1)}
 
     def summary(self) -> SuiteFigures:
