@@ -25,7 +25,7 @@ MINUTES = 20.0
 EVERY = 0.5
 """Minutes of training between evaluations."""
 EPISODES, HELD = 10, 3
-STEPS = {"HC+O": 5_000_000}
+STEPS = {"HC+O": 3_000_000}
 """What our PPO spreads its schedules over, where it is not two million."""
 
 
