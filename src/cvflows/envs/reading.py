@@ -35,6 +35,11 @@ def entries(name: str, value: object, size: int) -> np.ndarray:
     return array
 
 
+def is_vector(value: object, size: int) -> bool:
+    """Whether it is a float64 vector of `size` entries, as most environments return; they may be NaN."""
+    return type(value) is np.ndarray and value.dtype == np.float64 and value.shape == (size,)
+
+
 def observed(env: gymnasium.Env[ObsT, ActT], observation: object, size: int) -> np.ndarray:
     """An observation as a float64 vector of `size` finite entries, or an error that names the environment."""
     try:

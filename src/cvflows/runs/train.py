@@ -13,7 +13,7 @@ from cvflows.agents.base import Metrics
 from cvflows.agents.experience import Steps
 from cvflows.agents.learner import Learner
 from cvflows.agents.problem import Acted
-from cvflows.envs.reading import observed, rewarded
+from cvflows.envs.reading import is_vector, observed, rewarded
 from cvflows.envs.worlds import Env
 from cvflows.errors import StoreError
 from cvflows.maps.base import ActionMap
@@ -173,12 +173,18 @@ class Trainer:
         done = np.zeros(len(before), bool)
         for index, env in enumerate(self.envs):
             observation, reward, terminated, truncated, info = env.step(chosen.executed[index].copy())
-            self.seen[index] = observed(env, observation, self.task.observation_dim)
+            if is_vector(observation, self.seen.shape[1]):
+                self.seen[index] = observation  # whether it is finite is asked of all of them at once
+            else:
+                self.seen[index] = observed(env, observation, self.task.observation_dim)
             rewards[index], terminal[index] = rewarded(env, reward), terminated
             chosen.record(self.now[index], index, float(reward))
             done[index] = terminated or truncated
             if done[index]:
                 self.now[index].close(info)
+        if not np.isfinite(self.seen).all():
+            for env, observation in zip(self.envs, self.seen, strict=True):
+                observed(env, observation, self.task.observation_dim)
         after = self.seen.astype(np.float32)
         self.learner.add(Steps(before, acted, chosen.executed, chosen.projected, rewards, after, terminal, done))
         self.step += len(before)
