@@ -4,6 +4,7 @@ A property that fails prints the example and a `@reproduce_failure` line that re
 """
 
 import os
+import zlib
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -24,6 +25,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 drawn = {"derandomize": True, "database": None} if "CI" in os.environ else {"derandomize": False}
 hypothesis.settings.register_profile("cvflows", max_examples=20, deadline=None, print_blob=True, **drawn)
 hypothesis.settings.load_profile("cvflows")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", default="0/1", help="K/N: the K-th of N parts of the tests, K from 0")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep the tests of one part: which part a test is in depends on its name alone."""
+    part, parts = map(int, config.getoption("--part").split("/"))
+    left = [item for item in items if zlib.crc32(item.nodeid.encode()) % parts != part]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope="session")
