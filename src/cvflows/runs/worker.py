@@ -8,6 +8,7 @@ Both resume where they were interrupted, and do not repeat what is complete.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -28,8 +29,10 @@ from cvflows.runs.train import Trainer
 from cvflows.tasks.base import Task
 from cvflows.tasks.catalogue import task as find_task
 
+logger = logging.getLogger(__name__)
 LOCK_SECONDS = 60.0
 """Seconds to wait for a run that another process still holds: it may be ending."""
+GROUP = Path("/proc/self/autogroup")
 
 
 def work(kind: str, data: JobData, scratch: Path | None = None) -> None:
@@ -103,7 +106,17 @@ def run(config: RunConfig, folder: Path, shared: Path, push: Callable[[], None])
     push()
 
 
+def stay_nice() -> None:
+    """As nice to other programs as the suite: Linux groups processes by session, and a new group is not nice."""
+    if (nice := os.nice(0)) > 0 and GROUP.exists():
+        try:
+            GROUP.write_text(str(nice))
+        except OSError as error:  # it may be set ten times a second
+            logger.warning("%s could not be set to %d: %s", GROUP, nice, error)
+
+
 if __name__ == "__main__":
+    stay_nice()
     job = json.loads(sys.argv[1])
     try:
         work(job["kind"], job["data"])
