@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import gymnasium
 import mujoco
 import numpy as np
 import pytest
@@ -249,10 +248,3 @@ def test_reacher_returns_what_the_benchmark_reports():
     """Random actions about -16; a controller within R+L2 about 20, where 21.2 is the most that is possible."""
     assert returns(lambda observation, rng: rng.uniform(-1, 1, 2), 60) == pytest.approx(-16, abs=2.5)
     assert 18.5 < returns(lambda observation, rng: reach(observation), 150) < 21.9
-
-
-def test_stock_robots_are_as_they_are():
-    for name, gym_id in (("H+M", "Hopper-v5"), ("W+M", "Walker2d-v5"), ("HC+O", "HalfCheetah-v5")):
-        env = cv.task(name).make_env()
-        assert env.spec.id == gym_id
-        assert type(env.unwrapped) is type(gymnasium.make(gym_id).unwrapped)

@@ -17,7 +17,7 @@ from benchmarks.tiny import contents, finish, quick
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """What a run ends as, and how often it changes the disk; clocks stand still, so that folders can be compared."""
-    with quick(), patch("cvflows.runs.train.time", SimpleNamespace(perf_counter=lambda: 0.0)):
+    with quick(), patch("cvflows.runs.train.time", SimpleNamespace(perf_counter=lambda: 0.0, process_time=lambda: 0.0)):
         yield unbroken(tmp_path_factory.mktemp("whole") / "run")
 
 
