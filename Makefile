@@ -65,7 +65,7 @@ test-browser: $(DOCS)
 LOWEST := .venv-lowest
 LOWEST_TESTS := $(addprefix tests/,test_packaging.py test_cli.py commands constraints/test_base.py \
 	constraints/test_trace.py constraints/test_scalar.py constraints/test_project.py maps/test_maps.py \
-	envs/test_wrappers.py envs/test_vector.py runs/test_budgets.py)
+	envs/test_robots.py envs/test_wrappers.py envs/test_vector.py runs/test_budgets.py)
 
 $(LOWEST)/.ready: pyproject.toml requirements/lowest.txt
 	$(PYTHON) -m venv $(LOWEST)
