@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -42,28 +41,21 @@ class Ranges:
                 raise ArgumentError("entries", "(index ≥ 0, low, high) with low < high", (index, low, high))
         object.__setattr__(self, "entries", checked)
 
-    @cached_property
     def _sides(self) -> list[tuple[int, float, float]]:
         """(index, sign, bound) of every finite side: c = sign·s[index] - bound."""
         lower = [(index, -1.0, -low) for index, low, _ in self.entries]
         upper = [(index, 1.0, high) for index, _, high in self.entries]
         return [side for side in (*lower, *upper) if np.isfinite(side[2])]
 
-    @cached_property
-    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Indices, signs and bounds of the finite sides: every step of an environment asks for them."""
-        indices, signs, bounds = zip(*self._sides, strict=True)
-        return np.array(indices), np.array(signs), np.array(bounds)
-
     @property
     def count(self) -> int:
         """How many costs there are."""
-        return len(self._sides)
+        return len(self._sides())
 
     @property
     def names(self) -> tuple[str, ...]:
         """What each cost limits, as in "s0 ≥ 0.1", in the order of the costs."""
-        words = (f"s{index} {'≤' if sign > 0 else '≥'} {sign * bound:g}" for index, sign, bound in self._sides)
+        words = (f"s{index} {'≤' if sign > 0 else '≥'} {sign * bound:g}" for index, sign, bound in self._sides())
         return tuple(words)
 
     @property
@@ -73,18 +65,18 @@ class Ranges:
 
     def faces(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         """(normals, bounds), shapes (count, size) and (count,), so that c(s) = normals·s - bounds."""
-        sides = self._sides
+        sides = self._sides()
         return np.array([sign * np.eye(size)[index] for index, sign, _ in sides]), np.array([b for *_, b in sides])
 
     def __call__(self, s: States) -> States:
         """Costs of one state or a batch, shape (..., count); numpy in, numpy out, JAX in, JAX out."""
-        indices, signs, bounds = self._columns
+        indices, signs, bounds = (np.array(column) for column in zip(*self._sides(), strict=True))
         kind = getattr(s, "dtype", np.dtype(float))
         return s[..., indices] * signs.astype(kind) - bounds.astype(kind)
 
     def passed(self, s: np.ndarray) -> np.ndarray:
         """Which costs of a state are positive by more than rounding in float32, shape (..., count)."""
-        return _passed(self(np.asarray(s, float)), self._columns[2])
+        return _passed(self(np.asarray(s, float)), np.array([bound for *_, bound in self._sides()]))
 
     def __str__(self) -> str:
         return ", ".join(f"{low:g} ≤ s{index} ≤ {high:g}" for index, low, high in self.entries)
