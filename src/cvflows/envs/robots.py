@@ -1,8 +1,7 @@
 """Gymnasium's Hopper-v5, Walker2d-v5 and HalfCheetah-v5, stepped with less Python around MuJoCo.
 
-The numbers are theirs to the last bit. What is left out: views of MuJoCo's arrays are made once, checks of actions are
-the guard's, and forces of contacts, which these three neither observe nor reward, are not computed. Half a step of
-HalfCheetah is Python otherwise.
+The numbers are theirs to the last bit. Views of MuJoCo's arrays are made once, and two things are left out: checks of
+actions beyond their size, and the forces of contacts, which these three neither observe nor reward.
 """
 
 from __future__ import annotations
