@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from cvflows.agents.base import Algorithm, Metrics, StateT, adam
+from cvflows.agents.base import Algorithm, Metrics, State, adam
 from cvflows.agents.decoders import Frozen
 from cvflows.agents.experience import Replay
-from cvflows.agents.networks import ACTIVATIONS, Ensemble, Perceptron
+from cvflows.agents.networks import ACTIVATIONS, Ensemble, Parts, Perceptron
 from cvflows.agents.problem import Latents, Numbers, Observations, Scalars
 from cvflows.agents.rejection import Rejecting
 from cvflows.agents.settings import LARGEST, Settings, setting
@@ -70,6 +71,16 @@ class OffPolicySettings(Settings):
 SettingsT = TypeVar("SettingsT", bound=OffPolicySettings)
 
 
+class Updated(State, Protocol):
+    """A state that counts its updates."""
+
+    @property
+    def updates(self) -> Array: ...
+
+
+StateT = TypeVar("StateT", bound=Updated)
+
+
 class Batch(NamedTuple):
     """Transitions; `taken` is what the critic is told of the action."""
 
@@ -92,8 +103,15 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
     """An algorithm whose `update` takes one batch of replayed transitions."""
 
     @abc.abstractmethod
-    def update(self, state: StateT, frozen: Frozen, batch: Batch, noise: Noise) -> tuple[StateT, Metrics]:
-        """One step of everything on a batch; `noise` is standard normal."""
+    def update(
+        self, state: StateT, frozen: Frozen, batch: Batch, noise: Noise, *, improve: bool
+    ) -> tuple[StateT, Metrics]:
+        """One step of the critics on a batch and, with `improve`, of everything else; `noise` is standard normal."""
+
+    @property
+    @abc.abstractmethod
+    def every(self) -> int:
+        """Updates of the critics per update of the actor."""
 
     @classmethod
     def scaled_to(cls, settings: SettingsT, steps: int) -> SettingsT:
@@ -103,14 +121,32 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
     def learn(self, state: StateT, frozen: Frozen, data: Numbers, draws: Numbers) -> tuple[StateT, Metrics]:
         """An update for every batch of `data` (count, batch, width)."""
         size, rows, noise = self.decoder.problem.observation_dim, jnp.asarray(data), jnp.asarray(draws)
+        together = self.every if self._in_turn and len(rows) % self.every == 0 else 1
 
-        def step(state: StateT, inputs: tuple[Array, Array]) -> tuple[StateT, Metrics]:
-            return self.update(state, frozen, Batch.unpack(inputs[0], size), inputs[1])
+        def turn(state: StateT, inputs: tuple[Array, Array]) -> tuple[StateT, Metrics]:
+            for index, (batch, noise) in enumerate(zip(*inputs, strict=True)):
+                update = partial(self.update, frozen=frozen, batch=Batch.unpack(batch, size), noise=noise)
+                if together == self.every:
+                    state, metrics = update(state, improve=index == 0)
+                else:
+                    both = (partial(update, improve=True), partial(update, improve=False))
+                    state, metrics = jax.lax.cond(state.updates % self.every == 0, *both, state)
+            return state, metrics
 
-        if len(rows) == 1:
-            return step(state, (rows[0], noise[0]))
-        state, metrics = jax.lax.scan(step, state, (rows, noise))
+        turns = (rows.reshape(-1, together, *rows.shape[1:]), noise.reshape(-1, together, *noise.shape[1:]))
+        if len(turns[0]) == 1:
+            return turn(state, (turns[0][0], turns[1][0]))
+        state, metrics = jax.lax.scan(turn, state, turns)
         return state, jax.tree.map(jnp.mean, metrics)
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether every call of `learn` begins with an update of the actor: then whose turn it is need not be asked.
+
+        Asking costs: the state is copied into either branch.
+        """
+        every = self.settings.train_every
+        return every is not None and every % self.every == 0
 
     def draw(self, rng: np.random.Generator, data: np.ndarray) -> np.ndarray:
         return rng.standard_normal((len(data), 2, data.shape[1], self.decoder.problem.action_dim), np.float32)
@@ -139,6 +175,8 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
         return Ensemble(Perceptron(sizes, settings.activation, settings.critic_norm), count)
 
 
-def values(critics: Ensemble, parameters: Array, observation: Observations, taken: Latents) -> list[Scalars]:
+def values(
+    critics: Ensemble, parameters: Array | list[Parts], observation: Observations, taken: Latents
+) -> list[Scalars]:
     """Q_i(s, taken) of every critic."""
     return critics(parameters, jnp.concatenate([observation, taken], axis=1))

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import ClassVar, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -23,7 +22,7 @@ from jaxtyping import Array
 
 from cvflows.agents.base import Metrics, Presets
 from cvflows.agents.decoders import Frozen
-from cvflows.agents.networks import Ensemble, Perceptron
+from cvflows.agents.networks import Ensemble, Parts, Perceptron, value_and_slope
 from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
 from cvflows.agents.problem import Acted, Latents, Observations, Scalars
 from cvflows.agents.settings import Value, setting
@@ -134,8 +133,14 @@ class SAC(OffPolicy[SACSettings, SACState]):
             latent, _ = self.sample(output, frozen, observation, noise)
         return self.decoder.act(frozen, latent, observation)
 
-    def update(self, state: SACState, frozen: Frozen, batch: Batch, noise: Noise) -> tuple[SACState, Metrics]:
-        """One step of critics and target critics, and of actor and temperature when it is their turn."""
+    @property
+    def every(self) -> int:
+        return self.settings.actor_every
+
+    def update(
+        self, state: SACState, frozen: Frozen, batch: Batch, noise: Noise, *, improve: bool
+    ) -> tuple[SACState, Metrics]:
+        """One step of critics and target critics and, with `improve`, of actor and temperature."""
         settings, decoder, alpha = self.settings, self.decoder, jnp.exp(state.log_alpha)
         output = self.actor(state.actor, batch.next_observation)
         latent, density = self.sample(output, frozen, batch.next_observation, noise[0])
@@ -144,48 +149,48 @@ class SAC(OffPolicy[SACSettings, SACState]):
         future = reduce(jnp.minimum, next_values) - alpha * density
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: Array) -> Array:
+        def critic_loss(critics: list[Parts]) -> Array:
             found = values(self.critic, critics, batch.observation, batch.taken)
             return jnp.mean(sum((value - goal) ** 2 for value in found)) / len(found)
 
-        critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
-        change, critic_adam = self.adam.update(slope, state.optimisers[1])
+        critic_error, slope = value_and_slope(self.critic, critic_loss, state.critics)
+        change, adam = self.adam.update(slope, state.optimisers[1])
         critics = optax.apply_updates(state.critics, change)
         targets = state.targets + settings.tau * (critics - state.targets)
-
-        def actor_loss(actor: Array) -> tuple[Array, tuple[Array, Array]]:
-            output = self.actor(actor, batch.observation)
-            latent, density = self.sample(output, frozen, batch.observation, noise[1])
-            seen = decoder.seen(frozen, latent, batch.observation, settings.critic)
-            value = reduce(jnp.minimum, values(self.critic, critics, batch.observation, seen))
-            loss = jnp.mean(alpha * density - value)
-            if settings.penalty:
-                loss += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
-            return loss, (jnp.mean(density), jnp.mean(value))
-
-        def improve(state: SACState) -> SACState:
-            (error, (density, value)), slope = jax.value_and_grad(actor_loss, has_aux=True)(state.actor)
-            change, actor_adam = self.adam.update(slope, state.optimisers[0])
-            actor = optax.apply_updates(state.actor, change)
-            d = decoder.problem.action_dim
-            target = -float(d) if settings.target_entropy is None else settings.target_entropy
-            change, alpha_adam = self.adam.update(-(density + target), state.optimisers[2])
-            log_alpha = optax.apply_updates(state.log_alpha, change)
-            optimisers = (actor_adam, state.optimisers[1], alpha_adam)
-            return state._replace(actor=actor, log_alpha=log_alpha, optimisers=optimisers, last=(error, density, value))
-
-        if settings.actor_every == 1:
-            found = improve(state)
-        else:
-            found = jax.lax.cond(state.updates % settings.actor_every == 0, improve, lambda state: state, state)
-        error, density_mean, value = found.last
-        metrics = {
+        optimisers = (state.optimisers[0], adam, state.optimisers[2])
+        state = state._replace(critics=critics, targets=targets, optimisers=optimisers, updates=state.updates + 1)
+        if improve:
+            state = self._improve(state, frozen, batch, noise[1])
+        error, density_mean, value = state.last
+        return state, {
             "critic_loss": critic_error,
             "actor_loss": error,
             "entropy": -density_mean,
             "temperature": alpha,
             "value": value,
         }
-        optimisers = (found.optimisers[0], critic_adam, found.optimisers[2])
-        found = found._replace(critics=critics, targets=targets, optimisers=optimisers, updates=state.updates + 1)
-        return found, metrics
+
+    def _improve(self, state: SACState, frozen: Frozen, batch: Batch, noise: Latents) -> SACState:
+        """One step of actor and temperature."""
+        settings, decoder, alpha = self.settings, self.decoder, jnp.exp(state.log_alpha)
+        critics = self.critic.parts(state.critics)
+
+        def loss(actor: Parts) -> tuple[Array, tuple[Array, Array]]:
+            output = self.actor(actor, batch.observation)
+            latent, density = self.sample(output, frozen, batch.observation, noise)
+            seen = decoder.seen(frozen, latent, batch.observation, settings.critic)
+            value = reduce(jnp.minimum, values(self.critic, critics, batch.observation, seen))
+            total = jnp.mean(alpha * density - value)
+            if settings.penalty:
+                total += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
+            return total, (jnp.mean(density), jnp.mean(value))
+
+        (error, (density, value)), slope = value_and_slope(self.actor, loss, state.actor, has_aux=True)
+        change, actor_adam = self.adam.update(slope, state.optimisers[0])
+        actor = optax.apply_updates(state.actor, change)
+        d = decoder.problem.action_dim
+        target = -float(d) if settings.target_entropy is None else settings.target_entropy
+        change, alpha_adam = self.adam.update(-(density + target), state.optimisers[2])
+        log_alpha = optax.apply_updates(state.log_alpha, change)
+        optimisers = (actor_adam, state.optimisers[1], alpha_adam)
+        return state._replace(actor=actor, log_alpha=log_alpha, optimisers=optimisers, last=(error, density, value))

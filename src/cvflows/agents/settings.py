@@ -36,13 +36,16 @@ def setting(
     above: float | None = None,
     below: float | None = None,
     choices: tuple[str, ...] = (),
+    later: bool = False,
 ) -> Any:
-    """A field of a `Settings` class: its default, what it means, and its range (`above` and `below` are excluded)."""
+    """A field of a `Settings` class: its default, what it means, and its range (`above` and `below` are excluded).
+
+    With `later`, the default is what was done before the field existed: records leave it out, and stay comparable.
+    """
     limits = {"≥": least, "≤": most, ">": above, "<": below}
     known = {sign: bound for sign, bound in limits.items() if bound is not None}
-    return dataclasses.field(
-        default=default, metadata={"default": default, "description": description, "limits": known, "choices": choices}
-    )
+    about = {"default": default, "description": description, "limits": known, "choices": choices, "later": later}
+    return dataclasses.field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ class Settings:
 
     def as_json(self) -> dict[str, Value | list[int]]:
         """JSON-ready."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        later = {entry.name: entry.default for entry in dataclasses.fields(self) if entry.metadata["later"]}
+        kept = {name: value for name, value in vars(self).items() if name not in later or value != later[name]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
 
     def differences(self, other: Self) -> dict[str, Value]:
         """What is set differently from `other`."""

@@ -23,7 +23,7 @@ from jaxtyping import Array
 
 from cvflows.agents.base import Metrics, Presets
 from cvflows.agents.decoders import Frozen
-from cvflows.agents.networks import Ensemble, Perceptron
+from cvflows.agents.networks import Ensemble, Parts, Perceptron, value_and_slope
 from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
 from cvflows.agents.problem import Acted, Latents, Observations
 from cvflows.agents.settings import Value, setting
@@ -38,6 +38,9 @@ class DDPGSettings(OffPolicySettings):
 
     noise: float = setting(0.1, "exploration, in units of the latent's reach", least=0.0, most=10.0)
     explore: str = setting("latent", "what exploration noise is added to", choices=("latent", "action"))
+    actor_every: int = setting(
+        1, "updates of the critics per update of actor and targets", least=1, most=1000, later=True
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
             targets=critic.standardised(state.targets, observations),
         )
 
-    def _policy(self, actor: Array, observation: Observations) -> Latents:
+    def _policy(self, actor: Array | Parts, observation: Observations) -> Latents:
         return self.decoder.bound(self.actor(actor, observation))
 
     def choose(self, output: Array, frozen: Frozen, observation: Observations, noise: Latents | None) -> Acted:
@@ -141,7 +144,7 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
             return decoder.act(frozen, latent, observation, shift)
         return decoder.act(frozen, decoder.clip(latent + decoder.unit * shift), observation)
 
-    def _frank_wolfe(self, critics: Array, observation: Observations, latent: Latents, rate: float) -> Latents:
+    def _frank_wolfe(self, critics: list[Parts], observation: Observations, latent: Latents, rate: float) -> Latents:
         """(1-η)·a + η·c with a the projected action and c the allowed action furthest along ∇Q₁(s, a)."""
         x = self.decoder.problem.read(observation)
         action = self.decoder.corrected(latent, x)
@@ -152,8 +155,14 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
         corner = maximise_samples(self.decoder.problem.constraint, x, jax.grad(total)(action))
         return jax.lax.stop_gradient((1 - rate) * action + rate * corner)
 
-    def update(self, state: TD3State, frozen: Frozen, batch: Batch, noise: Noise) -> tuple[TD3State, Metrics]:
-        """One step of the critics, and of actor and targets when it is their turn."""
+    @property
+    def every(self) -> int:
+        return self.settings.actor_every
+
+    def update(
+        self, state: TD3State, frozen: Frozen, batch: Batch, noise: Noise, *, improve: bool
+    ) -> tuple[TD3State, Metrics]:
+        """One step of the critics and, with `improve`, of actor and targets."""
         settings, decoder, twin = self.settings, self.decoder, self._twin
         latent = self._policy(state.target_actor, batch.next_observation)
         if twin:
@@ -164,44 +173,45 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
         future = jnp.min(jnp.stack(next_values), axis=0)
         goal = settings.reward_scale * batch.reward + settings.discount * (1 - batch.terminal) * future
 
-        def critic_loss(critics: Array) -> Array:
+        def critic_loss(critics: list[Parts]) -> Array:
             found = values(self.critic, critics, batch.observation, batch.taken)
             return jnp.mean(jnp.sum((jnp.stack(found) - goal[None]) ** 2, axis=0))
 
-        critic_error, slope = jax.value_and_grad(critic_loss)(state.critics)
-        change, critic_adam = self.adam.update(slope, state.optimisers[1])
+        critic_error, slope = value_and_slope(self.critic, critic_loss, state.critics)
+        change, adam = self.adam.update(slope, state.optimisers[1])
         critics = optax.apply_updates(state.critics, change)
+        optimisers = (state.optimisers[0], adam)
+        state = state._replace(critics=critics, optimisers=optimisers, updates=state.updates + 1)
+        if improve:
+            state = self._improve(state, frozen, batch)
+        return state, {"critic_loss": critic_error, "actor_loss": state.actor_loss, "value": jnp.mean(goal)}
 
-        def actor_loss(actor: Array) -> Array:
+    def _improve(self, state: TD3State, frozen: Frozen, batch: Batch) -> TD3State:
+        """One step of the actor, and of all targets."""
+        settings, decoder, twin = self.settings, self.decoder, self._twin
+        critics = self.critic.parts(state.critics)
+
+        def loss(actor: Parts) -> Array:
             latent = self._policy(actor, batch.observation)
             if twin and twin.actor == "frank-wolfe":
                 goal = self._frank_wolfe(critics, batch.observation, latent, twin.frank_wolfe_rate)
                 return jnp.mean((latent - goal) ** 2)
             seen = decoder.seen(frozen, latent, batch.observation, settings.critic)
-            loss = -jnp.mean(values(self.critic, critics[:1], batch.observation, seen)[0])
+            total = -jnp.mean(values(self.critic, critics[:1], batch.observation, seen)[0])
             if settings.penalty:
-                loss += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
-            return loss
+                total += settings.penalty * jnp.mean(decoder.penalty(latent, batch.observation))
+            return total
 
-        def improve(state: TD3State) -> TD3State:
-            error, slope = jax.value_and_grad(actor_loss)(state.actor)
-            change, adam = self.adam.update(slope, state.optimisers[0])
-            actor = optax.apply_updates(state.actor, change)
-            return state._replace(
-                actor=actor,
-                target_actor=state.target_actor + settings.tau * (actor - state.target_actor),
-                targets=state.targets + settings.tau * (critics - state.targets),
-                optimisers=(adam, state.optimisers[1]),
-                actor_loss=error,
-            )
-
-        if twin is None or twin.actor_every == 1:
-            found = improve(state)
-        else:
-            found = jax.lax.cond(state.updates % twin.actor_every == 0, improve, lambda state: state, state)
-        optimisers = (found.optimisers[0], critic_adam)
-        metrics = {"critic_loss": critic_error, "actor_loss": found.actor_loss, "value": jnp.mean(goal)}
-        return found._replace(critics=critics, optimisers=optimisers, updates=state.updates + 1), metrics
+        error, slope = value_and_slope(self.actor, loss, state.actor)
+        change, adam = self.adam.update(slope, state.optimisers[0])
+        actor = optax.apply_updates(state.actor, change)
+        return state._replace(
+            actor=actor,
+            target_actor=state.target_actor + settings.tau * (actor - state.target_actor),
+            targets=state.targets + settings.tau * (state.critics - state.targets),
+            optimisers=(adam, state.optimisers[1]),
+            actor_loss=error,
+        )
 
 
 @final
