@@ -30,7 +30,7 @@ from jaxtyping import Array
 
 from cvflows.agents.base import Algorithm, Metrics, Presets, Rhythm
 from cvflows.agents.decoders import Frozen
-from cvflows.agents.networks import ACTIVATIONS, Perceptron
+from cvflows.agents.networks import ACTIVATIONS, Parts, Perceptron
 from cvflows.agents.problem import Acted, Latents, Numbers, Observations, Scalars
 from cvflows.agents.rollout import Rollout, Trajectories
 from cvflows.agents.settings import LARGEST, Settings, setting
@@ -182,7 +182,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         drawn = mean if noise is None else mean + jnp.exp(log_std) * noise
         return self.decoder.act(frozen, self.decoder.deterministic(drawn), observation)._replace(latent=drawn)
 
-    def log_density(self, actor: Array, observation: Observations, latent: Latents) -> Scalars:
+    def log_density(self, actor: Array | Parts, observation: Observations, latent: Latents) -> Scalars:
         """log μ(z|s)."""
         mean, log_std = self._gaussian(self.actor(actor, observation))
         return -jnp.sum(((latent - mean) / jnp.exp(log_std)) ** 2 / 2 + log_std + math.log(2 * math.pi) / 2, axis=1)
@@ -200,7 +200,10 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         old = self.log_density(state.actor, observation, latent)
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:
-            (_, metrics), slope = jax.value_and_grad(self._loss, has_aux=True)(carry.networks, batch)
+            shapes, parameters = (self.actor, self.critic), carry.networks
+            parts = tuple(shape.parts(vector) for shape, vector in zip(shapes, parameters, strict=True))
+            (_, metrics), slopes = jax.value_and_grad(self._loss, has_aux=True)(parts, batch)
+            slope = tuple(shape.joined(some) for shape, some in zip(shapes, slopes, strict=True))
             (actor_change, critic_change), optimiser = self.adam.update(slope, carry.optimiser)
             change = (state.pace * actor_change, critic_change)
             found = _Carry(optax.apply_updates(carry.networks, change), optimiser, carry.stopped)
@@ -234,7 +237,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         """-KL(N(mean, e^log_std) ‖ N(0,I)), averaged: the entropy relative to the map's own density."""
         return -jnp.mean(jnp.sum((jnp.exp(2 * log_std) + mean**2 - 1) / 2 - log_std, axis=1))
 
-    def _loss(self, networks: tuple[Array, Array], batch: _Minibatch) -> tuple[Array, Metrics]:
+    def _loss(self, networks: tuple[Parts, ...], batch: _Minibatch) -> tuple[Array, Metrics]:
         settings, (actor, critic) = self.settings, networks
         mean, log_std = self._gaussian(self.actor(actor, batch.observation))
         change = self.log_density(actor, batch.observation, batch.latent) - batch.log_density
