@@ -56,12 +56,23 @@ def trained(
         print("\n".join(name for name, row in rows.items() if row is None))
         sys.exit()
     suite.jobs = [job for job in suite.jobs if job.config is None or (job.name in rows and rows[job.name] is None)]
+
+    def collect() -> None:
+        """Rows of the runs that are complete by now: their folders are not needed any more."""
+        for job in suite.jobs:
+            if job.name in rows and rows[job.name] is None and suite.statuses[job.name].state == "complete":
+                rows[job.name] = journal.add(parts[job.name], *figures_of(job.folder))
+
+    collect()
     if workers:
         with live_runs() as draw:
-            suite.run(Local(workers), lambda suite: draw(suite.statuses.values(), suite.preparing))
-    for job in suite.jobs:
-        if job.config is not None and suite.statuses[job.name].state == "complete":
-            rows[job.name] = journal.add(parts[job.name], *figures_of(job.folder))
+
+            def tick(suite: Suite) -> None:
+                collect()
+                draw(suite.statuses.values(), suite.preparing)
+
+            suite.run(Local(workers), tick)
+        collect()
     return [row["figures"] for row in rows.values() if row is not None]
 
 
