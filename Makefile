@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
 export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
+# The pool of threads that XLA has; with more, processes side by side wait for each other with busy cores.
+export NPROC ?= 1
 export MPLBACKEND := Agg
 # Every process of the tests imports the package with its checks: that is compiled once.
 unexport PYTHONDONTWRITEBYTECODE

@@ -149,7 +149,9 @@ def run_parts(
     from rich.console import Console
     from rich.progress import track
 
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    from cvflows.threads import variables
+
+    os.environ.update(variables(1))
     parts = [journal.part(job, None if config is None else config(*job)) for job in jobs]
     done = {part.name: row for part in parts if (row := journal.find(part)) is not None}
     left = [part for part in parts if part.name not in done]

@@ -27,12 +27,12 @@ class Contender:
     """
 
     def __init__(self, module: str, what: list[Any], threads: int, folder: Path | None = None) -> None:
-        flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" if threads == 1 else ""
-        limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        from cvflows.threads import variables
+
         code = {} if folder is None else {"PYTHONPATH": str(folder / "src")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, "--contender", json.dumps(what)],
-            env={**os.environ, **limits, **code, "XLA_FLAGS": flags},
+            env={**os.environ, **variables(threads), **code},
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -12,6 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from cvflows.commands.output import print_json
 from cvflows.errors import ArgumentError, dimension
 from cvflows.figures import FitFigures, RunFigures, SignalFigures
+from cvflows.threads import variables
 
 MOST_SEED = 2**32 - 1
 Form = Literal["paper", "drift", "stopping", "cbf", "backup"]
@@ -140,7 +141,7 @@ class RunOptions:
 def train(
     run: OmitArgPrefixes[RunOptions],
     map_folder: Path | None = None,
-    threads: int | None = None,
+    threads: int = 1,
     out: Path | None = None,
     wandb: str | None = None,
     json: bool = False,
@@ -150,7 +151,7 @@ def train(
     Args:
         run: What the run is.
         map_folder: Folder of a fitted map, as `cvflows fit` writes it; without it, a map is fitted first.
-        threads: Threads for computing; two runs with one each are faster than one with two.
+        threads: Threads for computing; for networks of this size, one is fastest.
         out: Folder of the run, by default runs/TASK/METHOD/SEED.
         wandb: Project of Weights & Biases to log to (extra `wandb`).
         json: Print one JSON object instead of a table.
@@ -237,12 +238,9 @@ def evaluate(
     return None
 
 
-def _limit_threads(threads: int | None) -> None:
-    """Tell XLA, before it is loaded, how many threads it may use."""
-    if threads is not None:
-        dimension("threads", threads, most=4096)
-        flags = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()} intra_op_parallelism_threads={threads}"
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+def _limit_threads(threads: int) -> None:
+    """Say, before XLA is loaded, how many threads it may use."""
+    os.environ.update(variables(dimension("threads", threads, most=4096)))
 
 
 def _learn_limits(task: FoundTask, form: str, seed: int) -> tuple[FoundTask, SignalFigures]:

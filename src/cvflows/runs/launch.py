@@ -23,18 +23,13 @@ from typing import IO, TYPE_CHECKING, Literal, TypedDict
 from cvflows.errors import MissingExtraError, dimension
 from cvflows.files import make_folder
 from cvflows.runs.grid import Job, JobData
+from cvflows.threads import variables
 
 if TYPE_CHECKING:  # an extra
     from ray import ObjectRef
 
 Ended = Callable[[Job, str | None], None]
 """Called with a job and what went wrong, or None."""
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MPLBACKEND": "Agg",
-}
 PAUSE = 0.2
 """Seconds between looks at the processes."""
 STOP_SECONDS = 10.0
@@ -75,6 +70,11 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _one_thread() -> dict[str, str]:
+    """Environment variables of the processes, which draw nothing on a screen."""
+    return {**variables(1), "MPLBACKEND": "Agg"}
+
+
 class Local:
     """Single-threaded processes on this machine: two with one thread each are faster than one with two."""
 
@@ -111,9 +111,8 @@ class Local:
         log = log_file(logs, job).open("wb")
         command = [sys.executable, "-m", "cvflows.runs.worker", json.dumps(message_of(job))]
         # in a session of its own, so that an interrupt reaches only the launcher, which then ends the job
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, env={**os.environ, **ONE_THREAD}, start_new_session=True
-        )
+        settings = {**os.environ, **_one_thread()}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=settings, start_new_session=True)
         self.running[job.name] = job, process, log
 
     def _stop(self) -> None:
@@ -148,7 +147,7 @@ class Ray:
         if began_here:
             ray.init(address=self.address, log_to_driver=False, include_dashboard=False)
         remote = ray.remote(num_cpus=self.cpus, max_retries=self.retries, max_calls=1)(_on_ray)
-        remote = remote.options(runtime_env={"env_vars": ONE_THREAD})
+        remote = remote.options(runtime_env={"env_vars": _one_thread()})
         references: dict[ObjectRef[str | None], Job] = {}
         by_name: dict[str, ObjectRef[str | None]] = {}
         try:
