@@ -133,6 +133,12 @@ class Schedule(Protocol):
     @property
     def critic(self) -> str: ...
 
+    @property
+    def n_steps(self) -> int: ...
+
+    @property
+    def discount(self) -> float: ...
+
 
 class Replay(Experience[np.ndarray]):
     """Transitions as rows (observation, taken, reward, next observation, terminal), drawn at random.
@@ -181,7 +187,32 @@ class Replay(Experience[np.ndarray]):
 
     def sample(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Batches of stored rows."""
-        return self.table.sample(rng, (count, self.settings.batch))
+        shape = count, self.settings.batch
+        if self.settings.n_steps == 1:
+            return self.table.sample(rng, shape)
+        places = rng.integers(0, len(self.table), count * self.settings.batch)
+        return self._summed(places).reshape(*shape, -1)
+
+    def _summed(self, places: np.ndarray) -> np.ndarray:
+        """Rows with rewards Σ_k γ^k r_k over up to `n_steps` steps of an episode and the last one's next observation.
+
+        Terminal is 1 - γ^m·(1 - terminal) after m further steps, so that γ·(1 - terminal) still weighs what follows. A
+        row continues another where it begins with the observation that the other led to.
+        """
+        table, o, discount = self.table, self.size, self.settings.discount
+        rows = table.rows[places]
+        reward, newer = rows.shape[1] - o - 2, (table.added - 1 - places) % len(table.rows)
+        going, weight = rows[:, -1] == 0, np.ones(len(rows), np.float32)
+        for step in range(1, self.settings.n_steps):
+            ahead = step * len(self.lengths)
+            following = table.rows[(places + ahead) % len(table.rows)]
+            going &= (ahead <= newer) & (following[:, :o] == rows[:, -o - 1 : -1]).all(axis=1)
+            weight[going] *= discount
+            rows[going, reward] += weight[going] * following[going, reward]
+            rows[going, -o - 1 :] = following[going, -o - 1 :]
+            going &= following[:, -1] == 0
+        rows[:, -1] = 1 - weight * (1 - rows[:, -1])
+        return rows
 
     def restart(self) -> None:
         self.lengths[:] = 0

@@ -42,6 +42,7 @@ class OffPolicySettings(Settings):
     buffer: int = setting(1_000_000, "transitions kept, the oldest dropped", least=1, most=1_000_000_000)
     learning_starts: int = setting(10_000, "random steps before learning", least=0)
     train_every: int | None = setting(1, "steps between updates, as many at once; none: at ends of episodes", least=1)
+    n_steps: int = setting(1, "steps whose rewards a critic's target adds up", least=1, most=100, later=True)
     updates_per_step: int = setting(1, "updates for every step", least=1, most=1000)
     standardise: bool = setting(False, "observations relative to mean and spread of the random steps")
     reward_scale: float = setting(1.0, "rewards are multiplied by it for learning", above=0.0, most=1e9)
