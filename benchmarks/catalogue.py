@@ -90,6 +90,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             files=("unchanged.jsonl",),
             target="unchanged",
         ),
+        Benchmark("transported", "30 min", "maps.md", files=("transported.jsonl",)),
         Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",)),
     )
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,19 +31,23 @@ def config_of(name: str, method: str, kind: str | None, steps: int, seed: int, f
     return make_config(task_of(name, free), method, steps=steps, seed=seed, **options)
 
 
-def settings_of(*job: Any) -> dict[str, Any]:
+def settings_of(
+    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, transport: float = 0.0
+) -> dict[str, Any]:
     """The same as plain data."""
-    return config_of(*job).as_json()
+    return config_of(name, method, kind, steps, seed, free).as_json()
 
 
-def train(name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False) -> dict[str, Any]:
-    """One run and its figures."""
-    from cvflows.runs.preparation import fitted_map
+def train(
+    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, transport: float = 0.0
+) -> dict[str, Any]:
+    """One run and its figures; `transport` is the weight of that term in the fit of the map."""
+    from cvflows.runs.preparation import FITTING, fitted_map
     from cvflows.runs.tally import summarise
     from cvflows.runs.train import Trainer
 
     config, task = config_of(name, method, kind, steps, seed, free), task_of(name, free)
-    trainer = Trainer(task, config, fitted_map(task, config))
+    trainer = Trainer(task, config, fitted_map(task, config, fitting=replace(FITTING, transport=transport)))
     trainer.run()
     curve = [(row["step"], row["return"]) for row in trainer.evaluations]
     training, final = summarise(trainer.episodes), trainer.evaluate(EPISODES)

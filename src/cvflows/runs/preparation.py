@@ -39,13 +39,15 @@ def resolved(task: Task, config: RunConfig) -> Task:
     return task.learn(config.form, seed=PREPARING).task
 
 
-def fitted_map(task: Task, config: RunConfig, progress: Progress | None = None) -> ActionMap | None:
+def fitted_map(
+    task: Task, config: RunConfig, progress: Progress | None = None, fitting: FitConfig = FITTING
+) -> ActionMap | None:
     """A map fitted to the task, where the method has one: the same for every seed of a run."""
     method = method_of(config)
     if not method.needs_map:
         return None
     logger.info("fitting a map of kind %s to %s", method.map, task.name)
-    return fit_map(task, method.map, FITTING, fitted_to=method.fitted_to, progress=progress).map
+    return fit_map(task, method.map, fitting, fitted_to=method.fitted_to, progress=progress).map
 
 
 def restored(config: RunConfig, run: RunFolder, task: Task | None) -> tuple[Task, ActionMap | None]:
