@@ -67,6 +67,7 @@ _ROBOT: dict[str, Value] = {
     "critic_norm": True,
     "actor_every": 2,
     "train_every": 2,
+    "final_rate": 0.1,
     "learning_starts": 5000,
 }
 _ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
