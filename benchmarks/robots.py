@@ -41,7 +41,7 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
     from cvflows.runs.grid import read_grids
 
     if quick:
-        grids = [replace(grid, **SMALL) for grid in read_grids(ROOT / GRID)]
+        grids = [replace(read_grids(ROOT / GRID)[0], **SMALL)]
         with tempfile.TemporaryDirectory() as scratch:
             return {"runs": trained(grids, Path(scratch), 2, journal), "bars": []}
     runs = trained(read_grids(ROOT / GRID), *folder_and_workers("robots"), journal)
