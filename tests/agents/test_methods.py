@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import cvflows as cv
-from cvflows.agents.methods import METHODS
+from cvflows.agents.methods import METHODS, method
 from cvflows.agents.ppo import PPO
 from cvflows.envs.wrappers import AllowedOnly
 from cvflows.runs.config import make_config
@@ -90,3 +90,11 @@ def test_every_method_learns_saves_and_goes_on(method, name, tmp_path):
     assert np.isfinite(again.decide(observation).action).all()
     trainer.close()
     again.close()
+
+
+def test_robots_that_walk_are_tuned_with_calm_maps_and_the_paper_s_preset_keeps_its_own():
+    found = method("SAC+CVFlow")
+    assert [found.map_for("tuned", family) for family in ("Hopper", "MuJoCo", "world")] == ["calm", "calm", None]
+    assert [found.map_for("paper", family) for family in ("Hopper", "world")] == ["auto", None]
+    assert make_config(cv.task("W+M"), "sac+cvflow").map == "calm"
+    assert make_config(cv.task("W+M"), "sac+cvflow", map="slice").map == "slice"

@@ -40,6 +40,8 @@ def test_fit_refuses_an_unknown_map_in_one_line(capsys):
     ("task", "method", "options"),
     [
         ("H+O+S", "SAC+CVFlow", {}),
+        ("H+O+S", "SAC+CVFlow", {"preset": "paper"}),
+        ("HC+O", "DDPG+CVFlow", {"map": "ray:softness=0.2"}),
         ("R+L2", "SAC+CVFlow", {"preset": "paper", "steps": 12_345, "seed": 7}),
         ("Ball1D", "DDPG+CVFlow", {"map": "gauge", "form": "drift", "evaluate_every": 7, "final_episodes": 3}),
         ("W+M", "PPO+CVFlow", {"num_envs": 3, "checkpoint_every": 77, "evaluation_episodes": 2}),

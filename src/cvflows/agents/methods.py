@@ -33,7 +33,7 @@ class Method:
     - `description`: what it is, in a line.
     - `settings`: what it changes in the algorithm's defaults, and `options` in the decoder's.
     - `map`: the kind of map, with options as in `ray:softness=1`, `auto` by default, fitted to the constraint's
-      `violation` or to feasible `samples`.
+      `violation` or to feasible `samples`; `maps`: other kinds in the tuned preset, by family of environments.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Method:
     settings: Mapping[str, Value] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     map: str = "auto"
+    maps: Mapping[str, str] = field(default_factory=dict)
     fitted_to: str = "violation"
 
     def __post_init__(self) -> None:
@@ -53,6 +54,10 @@ class Method:
         if self.fitted_to not in FITTED_TO:
             raise UnknownNameError("fitted_to", self.fitted_to, FITTED_TO)
         self.configure({})
+
+    def map_for(self, preset: str, family: str) -> str | None:
+        """The kind of map that a preset has for a family of `maps`; None for others, which have the method's."""
+        return None if family not in self.maps else self.maps[family] if preset == "tuned" else self.map
 
     @property
     def needs_map(self) -> bool:
@@ -83,13 +88,19 @@ _ALPHA = "outputs beyond the set are drawn back along a ray to its boundary"
 _RADIAL = "outputs are squashed along rays from an inner point"
 _EXECUTED: dict[str, Value] = {"critic": "executed"}
 _PENALTY: dict[str, Value] = {"penalty": 1.0}
+_CALM = {"Hopper": "calm", "MuJoCo": "calm"}
+"""What robots that walk are tuned with."""
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("SAC+CVFlow", SAC, MapDecoder, "SAC in the latent space of a fitted map", {"entropy": "prior"}),
+        Method(
+            *("SAC+CVFlow", SAC, MapDecoder, "SAC in the latent space of a fitted map", {"entropy": "prior"}),
+            maps=_CALM,
+        ),
         Method(
             *("SAC+CVFlow-plain", SAC, MapDecoder, "the paper's ablation: SAC+CVFlow with the entropy of latents"),
             settings={"entropy": "plain"},
+            maps=_CALM,
         ),
         Method("PPO+CVFlow", PPO, MapDecoder, "PPO in the latent space of a calm map", map="calm"),
         Method("PPO", PPO, ClipDecoder, "PPO in the action box"),
@@ -101,7 +112,10 @@ METHODS: dict[str, Method] = {
             *("PPO+RayMask", PPO, MapDecoder, "PPO in a box that is scaled onto the set, ray by ray"),
             map="ray:softness=1,profile=linear,squash=tanh",
         ),
-        Method("DDPG+CVFlow", DDPG, MapDecoder, "DDPG through a fitted map, with its gradient", _EXECUTED),
+        Method(
+            *("DDPG+CVFlow", DDPG, MapDecoder, "DDPG through a fitted map, with its gradient", _EXECUTED),
+            maps=_CALM,
+        ),
         Method(
             *("FlowPG", DDPG, MapDecoder, "DDPG through a flow fitted to feasible samples"),
             settings={**_EXECUTED, "explore": "action"},

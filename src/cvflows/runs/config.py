@@ -221,7 +221,7 @@ def make_config(
         usual if steps is None else steps,
         seed=seed,
         num_envs=rhythm.num_envs if num_envs is None else num_envs,
-        map=map,
+        map=found.map_for(preset, task.family) if map is None else map,
         form=form or task.form,
         evaluate_every=rhythm.evaluate_every if evaluate_every is None else evaluate_every,
         evaluation_episodes=evaluation_episodes,
@@ -256,11 +256,12 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, str]:
 def as_command(config: RunConfig, family: str) -> str:
     """The command that repeats a run on a task of the catalogue, whose `family` of environments is given."""
     found = method(config.method)
-    usual = found.configure({}, "tuned", config.task, family)
+    usual, kind = found.configure({}, "tuned", config.task, family), found.map_for("tuned", family) or found.map
     parts = [f"cvflows train {config.task} --method {config.method} --steps {config.steps} --seed {config.seed}"]
     defaults = {entry.name: entry.default for entry in fields(RunConfig)} | found.algorithm.rhythm._asdict()
+    defaults["map"] = kind
     for name, default in defaults.items():
-        value = getattr(config, name)
+        value = (config.map or found.map) if name == "map" else getattr(config, name)
         if name not in ("task", "method", "steps", "seed", "settings", "inputs") and value != default:
             parts.append(f"--{'kind' if name == 'map' else name.replace('_', '-')} {value}")
     parts += [f"--set {name}={as_text(value)}" for name, value in config.chosen.differences(usual).items()]

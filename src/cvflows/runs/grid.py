@@ -174,7 +174,7 @@ def configs_of(grids: Sequence[Grid]) -> list[RunConfig]:
 class JobData(TypedDict):
     """What the process of a job is given, ready for JSON: `place` and `shared` are folders below `out`.
 
-    A run has a `config` and a `shared` folder; a preparation has a task, a form and methods.
+    A run has a `config` and a `shared` folder; a preparation has a task, a form and methods with their kinds of maps.
     """
 
     out: str
@@ -184,7 +184,7 @@ class JobData(TypedDict):
     shared: NotRequired[str]
     task: NotRequired[str]
     form: NotRequired[str]
-    methods: NotRequired[list[str]]
+    methods: NotRequired[list[tuple[str, str | None]]]
 
 
 @dataclass(frozen=True)
@@ -211,13 +211,13 @@ def jobs_of(grids: Sequence[Grid], out: Path, mirror: str | None = None) -> list
     forms = sorted({grid.form for grid in grids})
     if len(forms) > 1:
         raise ArgumentError("form", "one for all grids of a file: they share what is learned", ", ".join(forms))
-    needed: dict[str, list[str]] = {}
+    needed: dict[str, list[tuple[str, str | None]]] = {}
     for config in configs:
-        chosen, limited = method_of(config), find_task(config.task).limits is not None
-        if chosen.needs_map or limited:
-            names = needed.setdefault(config.task, [])
-            if chosen.needs_map and chosen.name not in names:
-                names.append(chosen.name)
+        mapped, limited = method_of(config).needs_map, find_task(config.task).limits is not None
+        if mapped or limited:
+            kinds = needed.setdefault(config.task, [])
+            if mapped and (config.method, config.map) not in kinds:
+                kinds.append((config.method, config.map))
     jobs = []
     for task, methods in needed.items():
         place = f"{SHARED}/{task}"

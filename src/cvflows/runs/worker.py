@@ -12,10 +12,10 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cvflows.agents.methods import method
+from cvflows.agents.methods import method, with_map
 from cvflows.errors import CVFlowsError
 from cvflows.plugins import load_plugins
 from cvflows.runs.config import RunConfig, method_of
@@ -56,10 +56,10 @@ def work(kind: str, data: JobData, scratch: Path | None = None) -> None:
         run(RunConfig.from_json(data["config"]), root / place, root / shared, push)
 
 
-def prepare(name: str, form: str, methods: list[str], folder: Path) -> None:
+def prepare(name: str, form: str, methods: Sequence[tuple[str, str | None]], folder: Path) -> None:
     """Learn the constraint, where the task limits states, and fit a map of every kind that methods need."""
     task = shared_task(name, form, folder, learn=True)
-    for chosen in map(method, methods):
+    for chosen in (with_map(method(name), kind) for name, kind in methods):
         target = map_folder(folder, chosen)
         if not target.exists():
             report = fit_map(task, chosen.map, FITTING, fitted_to=chosen.fitted_to)
