@@ -4,7 +4,8 @@ import pytest
 
 from cvflows.cli import main
 from cvflows.errors import ArgumentError, StoreError, UnknownNameError
-from cvflows.runs.grid import Grid, configs_of, jobs_of, read_grids
+from cvflows.runs.config import method_of
+from cvflows.runs.grid import Grid, configs_of, jobs_of, map_folder, read_grids
 from cvflows.runs.launch import Local
 
 
@@ -20,7 +21,7 @@ def test_what_runs_share_is_prepared_once(tmp_path):
     jobs = jobs_of([Grid(("R+D", "Ball1D", "R+L2"), ("SAC", "DDPG+CVFlow", "SAC+CVFlow"), 2)], tmp_path)
     first = {job.name: job for job in jobs if job.kind == "prepare"}
     assert len(jobs) == 3 + 18
-    assert first["R+D shared"].data["methods"] == ["DDPG+CVFlow", "SAC+CVFlow"]
+    assert first["R+D shared"].data["methods"] == [("DDPG+CVFlow", None), ("SAC+CVFlow", None)]
     assert {job.needs for job in jobs if job.kind == "run"} == set(first)
     alone = jobs_of([Grid(("R+D", "Ball1D"), ("SAC",))], tmp_path)  # Ball1D needs its constraint learned
     assert [job.name for job in alone if job.kind == "prepare"] == ["Ball1D shared"]
@@ -96,3 +97,10 @@ def test_bad_files_are_refused(tmp_path, capsys):
     assert "cannot be read" in said
     assert "`tasks`: expected at least one name" in said
     assert "`runs`: expected folders with runs" in said
+
+
+def test_a_map_is_prepared_for_every_kind_that_runs_take(tmp_path):
+    grids = [Grid(("H+M",), ("SAC+CVFlow", "PPO+CVFlow"), 1)]
+    (first, *_) = jobs_of(grids, tmp_path)
+    assert first.data["methods"] == [("SAC+CVFlow", "calm"), ("PPO+CVFlow", None)]
+    assert {map_folder(tmp_path, method_of(config)).name for config in configs_of(grids)} == {"calm"}
