@@ -145,6 +145,27 @@ def test_entropy_is_minus_the_divergence_from_the_base():
     assert float(algorithm.entropy(mean, log_std)) == pytest.approx(float(jnp.mean(base - own)), abs=0.01)
 
 
+def test_the_entropy_bonus_fades_over_the_run():
+    """None of it is left at the end, nor after it."""
+    rng = np.random.default_rng(5)
+
+    def learned(weight, left, done):
+        learner = learner_of(entropy_weight=weight, final_entropy=left, epochs=1)
+        rollouts = learner.algorithm.rollouts
+        state = learner.state._replace(updates=jnp.asarray(round(done * rollouts), jnp.int32))
+        found, _ = learner.algorithm.learn(state, learner.frozen, data, draws)
+        return np.asarray(found.actor)
+
+    shape = (32, ENVIRONMENTS)
+    parts = [rng.normal(size=(*shape, *rest)).astype(np.float32) for rest in ((1,), (2,), (), (1,), (), ())]
+    data = Trajectories(*parts[:4], *(np.zeros(shape, np.float32) for _ in range(2)))
+    draws = learner_of(epochs=1).algorithm.draw(rng, data)
+    without = learned(0.0, 1.0, 0)
+    np.testing.assert_allclose(learned(0.5, 0.0, 2), without, atol=1e-6)
+    np.testing.assert_allclose(learned(0.5, 0.2, 0.5), learned(0.3, 1.0, 0.5), atol=1e-5)
+    assert np.abs(learned(0.5, 0.0, 0) - without).max() > 1e-4
+
+
 def test_running_moments_are_those_of_all_samples():
     rng = np.random.default_rng(0)
     parts = [rng.normal(3, 2, (size, 2)).astype(np.float32) for size in (10, 1, 200)]

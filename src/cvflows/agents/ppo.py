@@ -33,7 +33,7 @@ from cvflows.agents.decoders import Frozen
 from cvflows.agents.networks import ACTIVATIONS, Parts, Perceptron
 from cvflows.agents.problem import Acted, Latents, Numbers, Observations, Scalars
 from cvflows.agents.rollout import Rollout, Trajectories
-from cvflows.agents.settings import LARGEST, Settings, setting
+from cvflows.agents.settings import LARGEST, Settings, Value, setting
 
 CLIP = 10.0
 """Normalised observations and rewards are clipped at ±10."""
@@ -60,6 +60,7 @@ class PPOSettings(Settings):
     clip: float = setting(0.2, "ε, how far the ratio may move", above=0.0, most=10.0)
     value_weight: float = setting(0.5, "weight of the critic's loss", least=0.0, most=1e6)
     entropy_weight: float = setting(0.003, "weight of -KL(policy ‖ the map's own density)", least=0.0, most=1e6)
+    final_entropy: float = setting(1.0, "share of that weight that is left at the end", least=0.0, most=1.0, later=True)
     gradient_norm: float = setting(0.5, "gradients are clipped at this norm", above=0.0, most=1e9)
     initial_std: float = setting(1.0, "standard deviation of the latent to begin with", above=0.0, most=7.0)
     learn_from: str = setting("asked", "action that ratios are of", choices=("asked", "executed"))
@@ -106,6 +107,10 @@ class PPOState(NamedTuple):
     updates: Array
 
 
+_FALLING: dict[str, Value] = {"entropy_weight": 0.01, "final_entropy": 0.0}
+"""What the spread finds must in the end work without it: else policies that walk with noise fall without."""
+
+
 @final
 @dataclass(frozen=True)
 class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
@@ -121,8 +126,8 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         tuned={
             "Reacher": {"discount": 0.95, "rollout": 128},
             "HC+O": {"discount": 0.995, "initial_std": 0.6, "entropy_weight": 0.0},
-            "Hopper": {"entropy_weight": 0.01},
-            "W+O+S": {"entropy_weight": 0.01},
+            "Hopper": _FALLING,
+            "W+O+S": _FALLING,
             "Space-Arena": {"noise_correlation": 0.9},
             "Space-Corridor": {"noise_correlation": 0.98},
         },
@@ -156,11 +161,15 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         return PPOState(actor, critic, self.adam.init((actor, critic)), seen, returns, running, pace, updates)
 
     @property
+    def rollouts(self) -> int:
+        """How many a whole run has."""
+        return max(self.steps // (self.settings.rollout * self.environments), 1)
+
+    @property
     def adam(self) -> optax.GradientTransformation:
         """Adam with clipped gradients, its rate falling linearly over the run."""
         settings = self.settings
-        rollouts = max(self.steps // (settings.rollout * self.environments), 1)
-        updates = min(rollouts * settings.epochs * settings.minibatches, LARGEST)
+        updates = min(self.rollouts * settings.epochs * settings.minibatches, LARGEST)
         last = settings.final_rate * settings.learning_rate
         rate = optax.linear_schedule(settings.learning_rate, last, updates)
         return optax.chain(optax.clip_by_global_norm(settings.gradient_norm), optax.adam(rate, eps=1e-5))
@@ -199,11 +208,13 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         seen = state.seen.updated(observation)
         state = self._normalised(state, seen, state.seen.number == 0)  # at first there is nothing to normalise by
         old = self.log_density(state.actor, observation, latent)
+        done = jnp.minimum(state.updates / self.rollouts, 1.0)
+        weight = settings.entropy_weight * (1 - (1 - settings.final_entropy) * done)
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:
             shapes, parameters = (self.actor, self.critic), carry.networks
             parts = tuple(shape.parts(vector) for shape, vector in zip(shapes, parameters, strict=True))
-            (_, metrics), slopes = jax.value_and_grad(self._loss, has_aux=True)(parts, batch)
+            (_, metrics), slopes = jax.value_and_grad(self._loss, has_aux=True)(parts, batch, weight)
             slope = tuple(shape.joined(some) for shape, some in zip(shapes, slopes, strict=True))
             (actor_change, critic_change), optimiser = self.adam.update(slope, carry.optimiser)
             change = (state.pace * actor_change, critic_change)
@@ -238,7 +249,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         """-KL(N(mean, e^log_std) ‖ N(0,I)), averaged: the entropy relative to the map's own density."""
         return -jnp.mean(jnp.sum((jnp.exp(2 * log_std) + mean**2 - 1) / 2 - log_std, axis=1))
 
-    def _loss(self, networks: tuple[Parts, ...], batch: _Minibatch) -> tuple[Array, Metrics]:
+    def _loss(self, networks: tuple[Parts, ...], batch: _Minibatch, entropy_weight: Array) -> tuple[Array, Metrics]:
         settings, (actor, critic) = self.settings, networks
         mean, log_std = self._gaussian(self.actor(actor, batch.observation))
         change = self.log_density(actor, batch.observation, batch.latent) - batch.log_density
@@ -249,7 +260,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         value = self.critic(critic, batch.observation)[:, 0]
         critic_loss = jnp.mean((value - batch.target) ** 2)
         entropy = self.entropy(mean, log_std)
-        loss = actor_loss + settings.value_weight * critic_loss - settings.entropy_weight * entropy
+        loss = actor_loss + settings.value_weight * critic_loss - entropy_weight * entropy
         unexplained = jnp.var(batch.target - value) / jnp.maximum(jnp.var(batch.target), 1e-8)
         metrics = {
             "actor_loss": actor_loss,
