@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -72,14 +72,7 @@ class OffPolicySettings(Settings):
 SettingsT = TypeVar("SettingsT", bound=OffPolicySettings)
 
 
-class Updated(State, Protocol):
-    """A state that counts its updates."""
-
-    @property
-    def updates(self) -> Array: ...
-
-
-StateT = TypeVar("StateT", bound=Updated)
+StateT = TypeVar("StateT", bound=State)
 
 
 class Batch(NamedTuple):
@@ -110,9 +103,13 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
         """One step of the critics on a batch and, with `improve`, of everything else; `noise` is standard normal."""
 
     @property
-    @abc.abstractmethod
     def every(self) -> int:
         """Updates of the critics per update of the actor."""
+        return 1
+
+    def turn(self, state: StateT) -> Array | bool:
+        """Whether the actor's turn has come; asked where `every` is more than 1."""
+        return True
 
     @classmethod
     def scaled_to(cls, settings: SettingsT, steps: int) -> SettingsT:
@@ -131,7 +128,7 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
                     state, metrics = update(state, improve=index == 0)
                 else:
                     both = (partial(update, improve=True), partial(update, improve=False))
-                    state, metrics = jax.lax.cond(state.updates % self.every == 0, *both, state)
+                    state, metrics = jax.lax.cond(self.turn(state), *both, state)
             return state, metrics
 
         turns = (rows.reshape(-1, together, *rows.shape[1:]), noise.reshape(-1, together, *noise.shape[1:]))

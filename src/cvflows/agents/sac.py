@@ -148,6 +148,9 @@ class SAC(OffPolicy[SACSettings, SACState]):
     def every(self) -> int:
         return self.settings.actor_every
 
+    def turn(self, state: SACState) -> Array:
+        return state.updates % self.every == 0
+
     def update(
         self, state: SACState, frozen: Frozen, batch: Batch, noise: Noise, *, improve: bool
     ) -> tuple[SACState, Metrics]:

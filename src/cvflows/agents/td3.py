@@ -159,6 +159,9 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
     def every(self) -> int:
         return self.settings.actor_every
 
+    def turn(self, state: TD3State) -> Array:
+        return state.updates % self.every == 0
+
     def update(
         self, state: TD3State, frozen: Frozen, batch: Batch, noise: Noise, *, improve: bool
     ) -> tuple[TD3State, Metrics]:
