@@ -8,6 +8,8 @@ import pytest
 from benchmarks.harness import main, provenance
 from benchmarks.journal import Journal, read_rows, run_parts, skipped, source
 
+from cvflows.threads import variables
+
 
 def double(number, note=""):
     return {"twice": 2 * number}
@@ -45,7 +47,8 @@ def measured(tmp_path, monkeypatch):
     from concurrent.futures import Future
 
     monkeypatch.setattr("benchmarks.journal.ProcessPoolExecutor", Pool)
-    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+    for name in variables(1):  # `run_parts` sets them: they are put back
+        monkeypatch.setenv(name, os.environ.get(name, ""))
     return calls
 
 

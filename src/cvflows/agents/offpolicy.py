@@ -107,8 +107,8 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
         """Updates of the critics per update of the actor."""
         return 1
 
-    def turn(self, state: StateT) -> Array | bool:
-        """Whether the actor's turn has come; asked where `every` is more than 1."""
+    def improves(self, state: StateT) -> Array | bool:
+        """Whether the next update is the actor's too; asked only where `every` is more than 1."""
         return True
 
     @classmethod
@@ -128,7 +128,7 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
                     state, metrics = update(state, improve=index == 0)
                 else:
                     both = (partial(update, improve=True), partial(update, improve=False))
-                    state, metrics = jax.lax.cond(self.turn(state), *both, state)
+                    state, metrics = jax.lax.cond(self.improves(state), *both, state)
             return state, metrics
 
         turns = (rows.reshape(-1, together, *rows.shape[1:]), noise.reshape(-1, together, *noise.shape[1:]))

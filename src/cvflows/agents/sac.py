@@ -148,7 +148,7 @@ class SAC(OffPolicy[SACSettings, SACState]):
     def every(self) -> int:
         return self.settings.actor_every
 
-    def turn(self, state: SACState) -> Array:
+    def improves(self, state: SACState) -> Array:
         return state.updates % self.every == 0
 
     def update(

@@ -159,7 +159,7 @@ class _Deterministic(OffPolicy[DeterministicT, TD3State]):
     def every(self) -> int:
         return self.settings.actor_every
 
-    def turn(self, state: TD3State) -> Array:
+    def improves(self, state: TD3State) -> Array:
         return state.updates % self.every == 0
 
     def update(
