@@ -50,9 +50,10 @@ def value(learner, observation, taken):
     return float(min(entry[0] for entry in found))
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", BOXED)
-def test_a_last_reward_is_its_value(name):
-    learner = learner_of(name)
+def test_a_last_reward_is_its_value(name, precision):
+    learner = learner_of(name, precision=precision)
 
     def draw(rng):
         o, a = rng.uniform(-1, 1, (2, 64))

@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from cvflows.agents.products import rounded_product
+
 Parameters = Float[Array, " parameters"]
 ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], Callable[[np.ndarray], np.ndarray]]] = {
     "relu": (jax.nn.relu, lambda x: np.maximum(x, 0)),
@@ -47,6 +49,7 @@ class Parts(NamedTuple):
 class Perceptron:
     """The shape of a network: `sizes` of inputs, hidden layers and outputs, an `activation`, layer norm or not.
 
+    With the `precision` bfloat16, products between hidden layers are of rounded factors; inputs and outputs are not.
     Inputs are clipped at ±`input_clip` after they were normalised. It is hashable and holds no parameters: `init` makes
     them, and the calls take them, as one vector or, for an ensemble, as a table with a row per network.
     """
@@ -57,6 +60,7 @@ class Perceptron:
     input_clip: float = math.inf
     free: int = 0
     """Further outputs that do not depend on the input, such as a policy's log standard deviations."""
+    precision: str = "float32"
 
     @property
     def inputs(self) -> int:
@@ -132,7 +136,8 @@ class Perceptron:
             x = xp.clip(x, -self.input_clip, self.input_clip)
         last = len(parts.weights) - 1
         for index, (weight, bias) in enumerate(zip(parts.weights, parts.biases, strict=True)):
-            x = x @ weight + bias[None]
+            rounded = self.precision == "bfloat16" and xp is jnp and 0 < index < last
+            x = (rounded_product(x, weight) if rounded else x @ weight) + bias[None]
             if index < last:
                 if self.layer_norm:
                     scale, shift = parts.norms[index]

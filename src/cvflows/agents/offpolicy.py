@@ -18,6 +18,7 @@ from cvflows.agents.decoders import Frozen
 from cvflows.agents.experience import Replay
 from cvflows.agents.networks import ACTIVATIONS, Ensemble, Parts, Perceptron
 from cvflows.agents.problem import Latents, Numbers, Observations, Scalars
+from cvflows.agents.products import PRECISIONS
 from cvflows.agents.rejection import Rejecting
 from cvflows.agents.settings import LARGEST, Settings, setting
 from cvflows.errors import ArgumentError
@@ -38,6 +39,7 @@ class OffPolicySettings(Settings):
     hidden: tuple[int, ...] = setting((256, 256), "widths of the hidden layers", least=1, most=65_536)
     activation: str = setting("relu", "between the layers", choices=tuple(ACTIVATIONS))
     critic_norm: bool = setting(False, "layer norm in the critics")
+    precision: str = setting("float32", "of updates' products between hidden layers", choices=PRECISIONS, later=True)
     batch: int = setting(256, "transitions per update", least=1, most=1_000_000)
     buffer: int = setting(1_000_000, "transitions kept, the oldest dropped", least=1, most=1_000_000_000)
     learning_starts: int = setting(10_000, "random steps before learning", least=0)
@@ -164,13 +166,14 @@ class OffPolicy(Algorithm[SettingsT, StateT, np.ndarray]):
     def network(self, outputs: int) -> Perceptron:
         """From an observation."""
         sizes = (self.decoder.problem.observation_dim, *self.settings.hidden, outputs)
-        return Perceptron(sizes, self.settings.activation)
+        return Perceptron(sizes, self.settings.activation, precision=self.settings.precision)
 
     def critics(self, count: int) -> Ensemble:
         """From an observation and an action."""
         problem, settings = self.decoder.problem, self.settings
         sizes = (problem.observation_dim + problem.action_dim, *settings.hidden, 1)
-        return Ensemble(Perceptron(sizes, settings.activation, settings.critic_norm), count)
+        network = Perceptron(sizes, settings.activation, settings.critic_norm, precision=settings.precision)
+        return Ensemble(network, count)
 
 
 def values(
