@@ -141,9 +141,9 @@ class Perceptron:
             if index < last:
                 if self.layer_norm:
                     scale, shift = parts.norms[index]
-                    centred = x - xp.mean(x, axis=-1, keepdims=True)
-                    spread = xp.sqrt(xp.mean(centred**2, axis=-1, keepdims=True) + NORM_EPSILON)
-                    x = centred / spread * scale[None] + shift[None]
+                    mean = xp.full((x.shape[-1], 1), 1 / x.shape[-1], x.dtype)  # a product is faster than a sum
+                    centred = x - x @ mean
+                    x = centred * (1 / xp.sqrt((centred * centred) @ mean + NORM_EPSILON)) * scale[None] + shift[None]
                 x = activate(x)
         if self.free:
             x = xp.concatenate([x, xp.broadcast_to(parts.free, (x.shape[0], self.free))], axis=-1)
