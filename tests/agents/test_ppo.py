@@ -149,8 +149,8 @@ def test_the_entropy_bonus_fades_over_the_run():
     """None of it is left at the end, nor after it."""
     rng = np.random.default_rng(5)
 
-    def learned(weight, left, done):
-        learner = learner_of(entropy_weight=weight, final_entropy=left, epochs=1)
+    def learned(weight, left, done, fading=1.0):
+        learner = learner_of(entropy_weight=weight, final_entropy=left, epochs=1, fading=fading)
         rollouts = learner.algorithm.rollouts
         state = learner.state._replace(updates=jnp.asarray(round(done * rollouts), jnp.int32))
         found, _ = learner.algorithm.learn(state, learner.frozen, data, draws)
@@ -163,6 +163,7 @@ def test_the_entropy_bonus_fades_over_the_run():
     without = learned(0.0, 1.0, 0)
     np.testing.assert_allclose(learned(0.5, 0.0, 2), without, atol=1e-6)
     np.testing.assert_allclose(learned(0.5, 0.2, 0.5), learned(0.3, 1.0, 0.5), atol=1e-5)
+    np.testing.assert_allclose(learned(0.5, 0.0, 0.5, fading=0.5), without, atol=1e-6)
     assert np.abs(learned(0.5, 0.0, 0) - without).max() > 1e-4
 
 

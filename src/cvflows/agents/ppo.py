@@ -61,6 +61,7 @@ class PPOSettings(Settings):
     value_weight: float = setting(0.5, "weight of the critic's loss", least=0.0, most=1e6)
     entropy_weight: float = setting(0.003, "weight of -KL(policy ‖ the map's own density)", least=0.0, most=1e6)
     final_entropy: float = setting(1.0, "share of that weight that is left at the end", least=0.0, most=1.0, later=True)
+    fading: float = setting(1.0, "share of the run in which that weight falls", above=0.0, most=1.0, later=True)
     gradient_norm: float = setting(0.5, "gradients are clipped at this norm", above=0.0, most=1e9)
     initial_std: float = setting(1.0, "standard deviation of the latent to begin with", above=0.0, most=7.0)
     learn_from: str = setting("asked", "action that ratios are of", choices=("asked", "executed"))
@@ -209,7 +210,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
         seen = state.seen.updated(observation)
         state = self._normalised(state, seen, state.seen.number == 0)  # at first there is nothing to normalise by
         old = self.log_density(state.actor, observation, latent)
-        done = jnp.minimum(state.updates / self.rollouts, 1.0)
+        done = jnp.minimum(state.updates / (settings.fading * self.rollouts), 1.0)
         weight = settings.entropy_weight * (1 - (1 - settings.final_entropy) * done)
 
         def step(carry: _Carry, batch: _Minibatch) -> tuple[_Carry, Metrics]:
