@@ -8,6 +8,8 @@ export XLA_FLAGS ?= --xla_cpu_multi_thread_eigen=false
 # The pool of threads that XLA has; with more, processes side by side wait for each other with busy cores.
 export NPROC ?= 1
 export MPLBACKEND := Agg
+# On some processors XLA logs every piece of kept code as an error that is none.
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Every process of the tests imports the package with its checks: that is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
 # Tests compile much; what one compiled, the others find, in other checkouts too. Two weeks later it is forgotten.

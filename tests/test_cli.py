@@ -119,6 +119,19 @@ def test_compiled_code_is_kept_in_a_private_folder(tmp_path, monkeypatch, capsys
     assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
 
 
+def test_kept_code_is_used_without_a_word(tmp_path):
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("JAX_COMPILATION_CACHE_DIR", "TF_CPP_MIN_LOG_LEVEL")
+    }
+    command = [sys.executable, "-m", "cvflows", "-q", "fit", "R+L2", "--kind", "orb", "--json", "--out"]
+    for name in ("first", "again"):
+        settings = env | {"XDG_CACHE_HOME": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        done = subprocess.run([*command, str(tmp_path / name)], env=settings, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_help_names_what_is_asked_for(capsys):
     for command, named in (
         ("train", "TASK"),

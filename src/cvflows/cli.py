@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if (cache := _private_cache()) is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))  # a second run does not compile again
     debug = os.environ.get("CVFLOWS_DEBUG", "") not in ("", "0")
+    if not debug:  # on some processors XLA logs every piece of kept code as an error that is none (xla issue 44565)
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with _one_line_warnings(), spoken(verbosity):
             _check(given)
