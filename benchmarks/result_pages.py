@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import reproduction, robots
+from benchmarks import ray_options, reproduction, robots, transported, uniform
 from benchmarks.bars import missed
 from benchmarks.harness import RESULTS, ROOT
+from benchmarks.through_maps import Comparison
 
-PAGES = ("README.md", "docs/results.md", "docs/reproduction.md")
+PAGES = ("README.md", "docs/maps.md", "docs/results.md", "docs/reproduction.md")
 PLACE = re.compile(r"(<!-- measured: (\w+) -->).*?(<!-- measured, end -->)", re.DOTALL)
 
 
@@ -44,7 +45,12 @@ def _reproduction(folder: Path) -> str:
     return reproduction.table({"runs": reproduction.collected(folder)})
 
 
+def _compared(comparison: Comparison) -> Callable[[Path], str]:
+    return lambda folder: comparison.table({"runs": comparison.recorded(folder)})
+
+
 TABLES: dict[str, Callable[[Path], str]] = {
+    **{found.name: _compared(found) for found in (uniform.COMPARISON, transported.COMPARISON, ray_options.COMPARISON)},
     "bars": missed,
     "robots": _robots,
     "robots_in_brief": _robots_in_brief,

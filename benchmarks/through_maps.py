@@ -1,10 +1,13 @@
-"""One PPO run through a map and its figures: what the benchmarks share that compare maps by what agents learn."""
+"""Maps compared by what agents learn through them: PPO runs, their figures, and the grid that such a comparison is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.journal import Job, Journal, Row, run_parts
 
 if TYPE_CHECKING:
     from cvflows.runs.config import RunConfig
@@ -13,6 +16,58 @@ if TYPE_CHECKING:
 FREE = {"W+M": "Walker2d-v5", "HC+O": "HalfCheetah-v5"}
 """Robots without a constraint."""
 EPISODES = 50
+QUICK_STEPS = 4096
+Run = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Tasks × ways × seeds; a part is one run, kept in the journal.
+
+    - `steps` of every task; `ways` to act, by the names that tables use: method, kind of map, and what else `train`
+      takes; `quick`: the way that a quick look tries, on the first task.
+    """
+
+    name: str
+    steps: Mapping[str, int]
+    seeds: int
+    ways: Mapping[str, tuple[Any, ...]]
+    quick: str
+
+    def parts(self, quick: bool) -> list[tuple[str, Job]]:
+        """Every run: the name of its way, and the arguments of `train`; one seed of everything before the second."""
+        steps = {next(iter(self.steps)): QUICK_STEPS} if quick else self.steps
+        ways = (self.quick,) if quick else self.ways
+        return [
+            (way, (task, *self.ways[way][:2], count, seed, *self.ways[way][2:]))
+            for seed in range(1 if quick else self.seeds)
+            for way in ways
+            for task, count in steps.items()
+        ]
+
+    def run(self, quick: bool, journal: Journal) -> dict[str, Any]:
+        """Train what is missing; figures of every run."""
+        parts = self.parts(quick)
+        rows = run_parts(train, [job for _, job in parts], "training", journal, config=settings_of)
+        return {"runs": _runs(parts, rows), "bars": []}
+
+    def recorded(self, folder: Path) -> list[Run]:
+        """Figures of the runs that a folder of results holds with today's settings."""
+        journal, parts = Journal(folder / f"{self.name}.jsonl", self.name), self.parts(False)
+        rows = [journal.find(journal.part(job, settings_of(*job))) for _, job in parts]
+        there = [(part, row) for part, row in zip(parts, rows, strict=True) if row is not None]
+        return _runs([part for part, _ in there], [row for _, row in there])
+
+    def table(self, report: dict[str, Any]) -> str:
+        """Means and every seed, by task and way."""
+        return table(report, self.ways)
+
+
+def _runs(parts: Sequence[tuple[str, Job]], rows: Sequence[Row]) -> list[Run]:
+    return [
+        {**row["figures"], "task": job[0], "way": way, "steps": job[3], "seed": job[4]}
+        for (way, job), row in zip(parts, rows, strict=True)
+    ]
 
 
 def task_of(name: str, free: bool) -> Task:
