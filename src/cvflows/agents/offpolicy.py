@@ -20,9 +20,20 @@ from cvflows.agents.networks import ACTIVATIONS, Ensemble, Parts, Perceptron
 from cvflows.agents.problem import Latents, Numbers, Observations, Scalars
 from cvflows.agents.products import PRECISIONS
 from cvflows.agents.rejection import Rejecting
-from cvflows.agents.settings import LARGEST, Settings, setting
+from cvflows.agents.settings import LARGEST, Settings, Value, setting
 from cvflows.errors import ArgumentError
 
+ROBOT: dict[str, Value] = {
+    "n_steps": 3,
+    "learning_rate": 1e-3,
+    "final_rate": 0.1,
+    "critic_norm": True,
+    "actor_every": 2,
+    "train_every": 2,
+    "learning_starts": 5000,
+    "precision": "bfloat16",
+}
+"""What robots that walk are tuned with, whatever the rule."""
 FEWEST = 30
 """Observations that a mean and a spread are taken from."""
 Noise = Float[Array, "2 batch action"]

@@ -23,7 +23,7 @@ from jaxtyping import Array
 from cvflows.agents.base import Metrics, Presets
 from cvflows.agents.decoders import Frozen
 from cvflows.agents.networks import Ensemble, Parts, Perceptron, value_and_slope
-from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
+from cvflows.agents.offpolicy import ROBOT, Batch, Noise, OffPolicy, OffPolicySettings, values
 from cvflows.agents.problem import Acted, Latents, Observations, Scalars
 from cvflows.agents.settings import Value, setting
 
@@ -61,15 +61,6 @@ _REACHER: dict[str, Value] = {
     "train_every": 8,
 }
 _WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
-_ROBOT: dict[str, Value] = {
-    "n_steps": 3,
-    "learning_rate": 1e-3,
-    "critic_norm": True,
-    "actor_every": 2,
-    "train_every": 2,
-    "final_rate": 0.1,
-    "learning_starts": 5000,
-}
 _ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
 """A reward that is progress: looking far ahead only makes it harder to learn."""
 
@@ -85,8 +76,8 @@ class SAC(OffPolicy[SACSettings, SACState]):
         paper={"Reacher": _REACHER, "world": _WORLD},
         tuned={
             "Reacher": {**_ARM, "learning_rate": 1e-3},
-            "Hopper": _ROBOT,
-            "MuJoCo": _ROBOT,
+            "Hopper": ROBOT,
+            "MuJoCo": ROBOT,
             "world": {"learning_rate": 1e-3, "learning_starts": 1000, "target_entropy": 0.0},
             "custom": {"learning_starts": 1000},
             "Space-Arena": {"reward_scale": 0.01},

@@ -24,7 +24,7 @@ from jaxtyping import Array
 from cvflows.agents.base import Metrics, Presets
 from cvflows.agents.decoders import Frozen
 from cvflows.agents.networks import Ensemble, Parts, Perceptron, value_and_slope
-from cvflows.agents.offpolicy import Batch, Noise, OffPolicy, OffPolicySettings, values
+from cvflows.agents.offpolicy import ROBOT, Batch, Noise, OffPolicy, OffPolicySettings, values
 from cvflows.agents.problem import Acted, Latents, Observations
 from cvflows.agents.settings import Value, setting
 from cvflows.constraints.oracle import maximise_samples
@@ -70,22 +70,25 @@ class TD3State(NamedTuple):
     """Of the last update of the actor."""
 
 
-_ROBOT: dict[str, Value] = {"learning_rate": 1e-3, "hidden": (400, 300), "batch": 100, "train_every": None}
-_REACHER: dict[str, Value] = {**_ROBOT, "discount": 0.98, "buffer": 200_000}
+_PAPER: dict[str, Value] = {"learning_rate": 1e-3, "hidden": (400, 300), "batch": 100, "train_every": None}
+_REACHER: dict[str, Value] = {**_PAPER, "discount": 0.98, "buffer": 200_000}
 _WORLD: dict[str, Value] = {"learning_rate": 1e-4, "hidden": (64, 64), "buffer": 100_000, "learning_starts": 256}
+_WALKER: dict[str, Value] = {**ROBOT, "hidden": (256, 256), "batch": 256}
 _ARM: dict[str, Value] = {"hidden": (128, 128), "learning_starts": 1000, "discount": 0.9, "final_rate": 0.1}
 _CARRIED: dict[str, Value] = {"reward_scale": 0.01, "noise": 0.3, "noise_correlation": 0.95}
 PRESETS = Presets(
     steps={"Reacher": 300_000, "world": 100_000},
     paper={
         "Reacher": _REACHER,
-        "Hopper": {**_ROBOT, "learning_rate": 3e-4, "batch": 256, "train_every": 1},
-        "MuJoCo": _ROBOT,
-        "custom": _ROBOT,
+        "Hopper": {**_PAPER, "learning_rate": 3e-4, "batch": 256, "train_every": 1},
+        "MuJoCo": _PAPER,
+        "custom": _PAPER,
         "world": _WORLD,
     },
     tuned={
         "Reacher": {**_ARM, "batch": 256, "train_every": 8},
+        "Hopper": _WALKER,
+        "MuJoCo": _WALKER,
         "world": {"learning_rate": 1e-3, "learning_starts": 1000},
         "custom": {"learning_starts": 1000},
         "Space-Arena": _CARRIED,
