@@ -128,7 +128,7 @@ class PPO(Algorithm[PPOSettings, PPOState, Trajectories[np.ndarray]]):
             "Reacher": {"discount": 0.95, "rollout": 128},
             "HC+O": {"discount": 0.995, "initial_std": 0.6, "entropy_weight": 0.0},
             "Hopper": {"entropy_weight": 0.01},
-            "H+D": _FADING,
+            "H+D": {**_FADING, "fading": 0.5, "discount": 0.995},
             "W+O+S": _FADING,
             "Space-Arena": {"noise_correlation": 0.9},
             "Space-Corridor": {"noise_correlation": 0.98},
