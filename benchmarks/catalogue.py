@@ -84,7 +84,8 @@ BENCHMARKS: dict[str, Benchmark] = {
             files=("reproduction.jsonl",),
             target="reproduction",
         ),
-        Benchmark("ray_options", "80 min", "maps.md", files=("ray_options.jsonl",)),
+        Benchmark("off_policy_options", "40 min", "maps.md", files=("off_policy_options.jsonl",)),
+        Benchmark("ray_options", "40 min", "maps.md", files=("ray_options.jsonl",)),
         Benchmark(
             *("unchanged", "an hour", "results.md"),
             files=("unchanged.jsonl",),

@@ -10,18 +10,20 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import RESULTS
-from benchmarks.learning_figures import summary
+from benchmarks.reproduction import collected
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "methods"
 START, END = "<!-- measured: python -m benchmarks.method_pages -->", "<!-- measured, end -->"
 NOTHING = "No long training of these methods is among the results yet."
-LEARNING = """\
-Final policies, 200 episodes; CV % is the share of training steps at which a forbidden action was asked for, before any
-projection (`make learning`, two shared cores). [All methods](../results.md#learning)."""
+LONG = """\
+Final policies, of 50 to 500 episodes; CV % is the share of training steps at which a forbidden action was asked for,
+before any projection, left % of episodes of training that left the safe states (`make learning`, `make robots`,
+`make reproduction`, two shared cores). [All methods](../reproduction.md)."""
 MATRIX = """\
 On the paper's twelve tasks, in 2,000 steps with 32×32 networks, which say how a method starts and not how well it ends
 (`make matrix`): the share of actions asked for that were forbidden. Speed is training steps per second relative to
@@ -37,11 +39,28 @@ def methods_of_pages() -> dict[Path, tuple[str, ...]]:
 
 def section(methods: Sequence[str], folder: Path = RESULTS) -> str:
     """The figures of some methods, as Markdown."""
-    learning, matrix = (_rows(folder / f"{name}.csv", methods) for name in ("learning", "matrix"))
-    parts = [START, "## Measured", *([LEARNING, summary(learning)] if learning else [NOTHING])]
+    runs = [run for run in collected(folder) if run["method"] in methods]
+    matrix = _rows(folder / "matrix.csv", methods)
+    parts = [START, "## Measured", *([LONG, _long(runs)] if runs else [NOTHING])]
     if matrix:
         parts += [MATRIX, _few_steps(matrix, methods, json.loads((folder / "method_speed.json").read_text()))]
     return "\n\n".join([*parts, END])
+
+
+def _long(runs: Sequence[dict[str, Any]]) -> str:
+    """Per task, method and budget: mean and worst return, violations of training."""
+    table = ["| task | method | steps | seeds | return | worst seed | CV % | left % |", "|---" * 8 + "|"]
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault((run["task"], run["method"], run["steps"]), []).append(run)
+    for (task, method, steps), some in groups.items():
+        returns = [run["final"]["return"] for run in some]
+        digits = 0 if max(map(abs, returns)) >= 100 else 1
+        shares = [np.mean([run["training"][name] for run in some]) for name in ("cv_percent", "left_percent")]
+        cells = [task, method, f"{steps:,}", str(len(some)), f"{np.mean(returns):,.{digits}f}"]
+        cells += [f"{min(returns):,.{digits}f}", *(f"{share:.2f}" for share in shares)]
+        table.append(f"| {' | '.join(cells)} |")
+    return "\n".join(table)
 
 
 def _rows(path: Path, methods: Sequence[str]) -> list[dict[str, str]]:

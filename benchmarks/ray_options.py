@@ -18,7 +18,7 @@ OPTIONS = {
 }
 COMPARISON = Comparison(
     name="ray_options",
-    steps={"W+M": 1_000_000, "W+O+S": 1_000_000, "HC+O": 1_000_000, "H+M": 1_000_000},
+    steps={"W+M": 700_000, "W+O+S": 700_000, "HC+O": 700_000, "H+M": 700_000},
     seeds=2,
     ways={way: ("PPO+CVFlow", kind) for way, kind in OPTIONS.items()},
     quick="tanh",

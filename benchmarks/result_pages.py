@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import ray_options, reproduction, robots, transported, uniform
+from benchmarks import off_policy_options, ray_options, reproduction, robots, transported, uniform
 from benchmarks.bars import missed
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.through_maps import Comparison
@@ -49,8 +49,9 @@ def _compared(comparison: Comparison) -> Callable[[Path], str]:
     return lambda folder: comparison.table({"runs": comparison.recorded(folder)})
 
 
+COMPARISONS = [module.COMPARISON for module in (uniform, transported, ray_options, off_policy_options)]
 TABLES: dict[str, Callable[[Path], str]] = {
-    **{found.name: _compared(found) for found in (uniform.COMPARISON, transported.COMPARISON, ray_options.COMPARISON)},
+    **{comparison.name: _compared(comparison) for comparison in COMPARISONS},
     "bars": missed,
     "robots": _robots,
     "robots_in_brief": _robots_in_brief,

@@ -1,4 +1,4 @@
-"""Maps compared by what agents learn through them: PPO runs, their figures, and the grid that such a comparison is."""
+"""Maps compared by what agents learn through them: runs, their figures, and the grid that such a comparison is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 FREE = {"W+M": "Walker2d-v5", "HC+O": "HalfCheetah-v5"}
 """Robots without a constraint."""
 EPISODES = 50
-QUICK_STEPS = 4096
 Run = dict[str, Any]
 
 
@@ -25,7 +24,7 @@ class Comparison:
     """Tasks × ways × seeds; a part is one run, kept in the journal.
 
     - `steps` of every task; `ways` to act, by the names that tables use: method, kind of map, and what else `train`
-      takes; `quick`: the way that a quick look tries, on the first task.
+      takes; `quick`: the way that a quick look tries, on the first task; `quick_steps` of it.
     """
 
     name: str
@@ -33,10 +32,11 @@ class Comparison:
     seeds: int
     ways: Mapping[str, tuple[Any, ...]]
     quick: str
+    quick_steps: int = 4096
 
     def parts(self, quick: bool) -> list[tuple[str, Job]]:
         """Every run: the name of its way, and the arguments of `train`; one seed of everything before the second."""
-        steps = {next(iter(self.steps)): QUICK_STEPS} if quick else self.steps
+        steps = {next(iter(self.steps)): self.quick_steps} if quick else self.steps
         ways = (self.quick,) if quick else self.ways
         return [
             (way, (task, *self.ways[way][:2], count, seed, *self.ways[way][2:]))
@@ -78,30 +78,47 @@ def task_of(name: str, free: bool) -> Task:
     return cv.Task.from_env(FREE[name], cv.Box(found.action_dim), name=name) if free else found
 
 
-def config_of(name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False) -> RunConfig:
-    """The settings of one run."""
+def config_of(
+    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, changes: str = ""
+) -> RunConfig:
+    """The settings of one run; `changes`, as in `entropy=exact`, of the algorithm's."""
     from cvflows.runs.config import make_config
 
     options: dict[str, Any] = {"map": kind, "final_episodes": EPISODES, "evaluate_every": max(steps // 14, 1)}
+    options["overrides"] = dict([changes.split("=")]) if changes else None
     return make_config(task_of(name, free), method, steps=steps, seed=seed, **options)
 
 
 def settings_of(
-    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, transport: float = 0.0
+    name: str,
+    method: str,
+    kind: str | None,
+    steps: int,
+    seed: int,
+    free: bool = False,
+    transport: float = 0.0,
+    changes: str = "",
 ) -> dict[str, Any]:
     """The same as plain data."""
-    return config_of(name, method, kind, steps, seed, free).as_json()
+    return config_of(name, method, kind, steps, seed, free, changes).as_json()
 
 
 def train(
-    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, transport: float = 0.0
+    name: str,
+    method: str,
+    kind: str | None,
+    steps: int,
+    seed: int,
+    free: bool = False,
+    transport: float = 0.0,
+    changes: str = "",
 ) -> dict[str, Any]:
     """One run and its figures; `transport` is the weight of that term in the fit of the map."""
     from cvflows.runs.preparation import FITTING, fitted_map
     from cvflows.runs.tally import summarise
     from cvflows.runs.train import Trainer
 
-    config, task = config_of(name, method, kind, steps, seed, free), task_of(name, free)
+    config, task = config_of(name, method, kind, steps, seed, free, changes), task_of(name, free)
     trainer = Trainer(task, config, fitted_map(task, config, fitting=replace(FITTING, transport=transport)))
     trainer.run()
     curve = [(row["step"], row["return"]) for row in trainer.evaluations]

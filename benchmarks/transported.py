@@ -13,11 +13,10 @@ LEARNED = ("PPO+CVFlow", "boxspline:mirrored=true", False)
 COMPARISON = Comparison(
     name="transported",
     steps={"W+M": 700_000},
-    seeds=3,
+    seeds=2,
     ways={
         "ray": ("PPO+CVFlow", "ray", False, 0.0),
         "learned, β = 0": (*LEARNED, 0.0),
-        "learned, β = 0.1": (*LEARNED, 0.1),
         "learned, β = 1": (*LEARNED, 1.0),
         "learned, β = 10": (*LEARNED, 10.0),
     },
