@@ -33,6 +33,7 @@ class Agent:
     - `task`: a `Task` or the name of one.
     - `map_`: a fitted map, by default one of the kind `map`, or the method's own, is fitted now.
     - `form`: of the constraint that is learned where the task limits states; by default the task's own.
+    - `ending`: the probability with which a step past the limits ends an episode of training.
     - `preset`: `tuned` or `paper`; further names are settings of the method's algorithm, such as `learning_rate`.
     """
 
@@ -45,12 +46,13 @@ class Agent:
         map_: ActionMap | None = None,
         map: str | None = None,
         form: str | None = None,
+        ending: float | None = None,
         preset: str = "tuned",
         num_envs: int | None = None,
         **overrides: object,
     ) -> None:
         found = find_task(task) if isinstance(task, str) else task
-        config = make_config(found, method, None, preset, overrides, seed, num_envs, map, form)
+        config = make_config(found, method, None, preset, overrides, seed, num_envs, map, form, ending)
         found = resolved(found, config)
         self._trainer = Trainer(found, config, map_ or fitted_map(found, config))
 

@@ -54,3 +54,28 @@ def test_steps_outside_are_counted(limit, cost):
         infos = [env.step(np.zeros(1))[4] for _ in range(6)]
         assert sum(info["limit_cost"] for info in infos) == infos[-1]["episode_cost"] == cost
         assert (infos[-1].get("ended") == LEFT) == (cost > 0)
+
+
+def lengths(ending, episodes):
+    """Steps of seeded episodes of which steps 5 and 6 are outside."""
+    env = Watch(Counting(), cv.Ranges({0: (-np.inf, 4.0)}), ending)
+    found = []
+    for seed in range(episodes):
+        env.reset(seed=seed)
+        done = False
+        while not done:
+            _, _, terminated, truncated, info = env.step(np.zeros(1))
+            done = terminated or truncated
+        assert terminated or info["episode_cost"] == 2
+        assert info["episode_cost"] == env.env.steps - 4
+        found.append(env.env.steps)
+    return found
+
+
+def test_steps_outside_end_episodes_as_often_as_told():
+    """And at the same steps for the same seeds, so that a run can be resumed."""
+    assert lengths(1.0, 20) == [5] * 20
+    assert lengths(0.0, 20) == [6] * 20
+    some = lengths(0.3, 400)
+    assert some == lengths(0.3, 400)
+    assert 0.3 - 0.08 < np.mean(np.array(some) == 5) < 0.3 + 0.08

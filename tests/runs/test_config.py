@@ -64,6 +64,19 @@ for values in ({"map": pathlib.Path("x")}, {"map": 3.5}, {"map": []}, {"preset":
 """
 
 
+def test_ends_at_limits_are_part_of_a_run_and_need_limits(ball):
+    """Runs without them keep the fingerprints that they had before there were any."""
+    config = config_of(ball)
+    assert "ending" not in config.as_json()
+    ending = config_of(ball, ending=0.5)
+    assert ending.fingerprint != config.fingerprint
+    assert RunConfig.from_json(json.loads(json.dumps(ending.as_json()))) == ending
+    with pytest.raises(ValueError, match=r"`ending`: expected 0: R\+L2 has no limits on states, got 0.5"):
+        make_config(cv.task("R+L2"), "SAC", ending=0.5)
+    with pytest.raises(ValueError, match="`ending`: expected"):
+        config_of(ball, ending=1.5)
+
+
 def test_names_that_are_no_text_are_refused():
     """In a process of its own: here, types are checked before."""
     done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True)

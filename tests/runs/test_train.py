@@ -1,5 +1,7 @@
 """The training loop: it learns, it never executes a forbidden action, and says what is wrong with an environment."""
 
+from dataclasses import replace
+
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 import cvflows as cv
 from cvflows.errors import EmptySetError, FaultyEnvironmentError
 from cvflows.runs.acting import LearningError
+from cvflows.runs.config import make_config
 from cvflows.runs.folder import RunFolder
 from cvflows.runs.session import begin, complete, resume
+from cvflows.runs.train import Trainer
 from small import QUICK, checked, config_of, contents
 
 pytestmark = pytest.mark.usefixtures("compiled_once")
@@ -180,3 +184,30 @@ def test_a_table_keeps_the_columns_it_began_with(ball, tmp_path):
     rows = RunFolder(tmp_path).table("timing.csv")
     assert int(rows[-1]["step"]) == 1200
     assert all(set(row) == {"step", "from", "seconds"} for row in rows)
+
+
+class Drifting(gymnasium.Env):
+    """Moves by a tenth per step, whatever is done."""
+
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        self.place = np.zeros(1)
+        return self.place.copy(), {}
+
+    def step(self, action):
+        self.place += 0.1
+        return self.place.copy(), 1.0, False, bool(self.place[0] > 0.95), {}
+
+
+def test_limits_end_episodes_of_training_and_not_of_evaluation():
+    task = replace(cv.Task.from_env(Drifting, cv.Box(1)), limits=cv.Ranges({0: (-1.0, 0.45)}), ending=1.0)
+    config = make_config(task, "SAC", steps=200, evaluate_every=100, evaluation_episodes=2, overrides=QUICK)
+    assert config.ending == 1.0
+    trainer = Trainer(task, config, None)
+    trainer.run()
+    assert {(episode.length, episode.cost) for episode in trainer.episodes} == {(5, 1)}
+    assert [row["length"] for row in trainer.evaluations] == [10, 10]
+    assert [row["cost"] for row in trainer.evaluations] == [6, 6]
+    trainer.close()

@@ -89,6 +89,8 @@ class RunOptions:
         seed: Seed of everything random.
         kind: Kind of map to fit, by default the method's own.
         form: Form of a learned constraint, as docs/statewise.md describes them; by default the task's own.
+        ending: Probability with which a step past the task's limits ends an episode of training, by default the task's
+            own.
         entropy: What SAC uses for log π under a map: relative to the map's density, plain, or exact.
         preset: Settings measured to work here, or the paper's.
         num_envs: Environments that are stepped together; by default what suits the algorithm, as in the next two.
@@ -106,6 +108,7 @@ class RunOptions:
     seed: int = 0
     kind: str | None = None
     form: Form | None = None
+    ending: float | None = None
     entropy: Literal["prior", "plain", "exact"] | None = None
     preset: Literal["tuned", "paper"] = "tuned"
     num_envs: int | None = None
@@ -130,6 +133,7 @@ class RunOptions:
             seed=self.seed,
             map=self.kind,
             form=self.form,
+            ending=self.ending,
             num_envs=self.num_envs,
             checkpoint_every=self.checkpoint_every,
             evaluate_every=self.evaluate_every,

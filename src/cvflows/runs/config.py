@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
 from cvflows.agents.methods import Method, method, with_map
 from cvflows.agents.settings import Settings, as_text
@@ -14,7 +14,7 @@ from cvflows.constraints.base import AbstractConstraint
 from cvflows.constraints.learned import FORMS
 from cvflows.constraints.spec import describe, is_same
 from cvflows.constraints.spec import fingerprint as rows_at_samples
-from cvflows.errors import ArgumentError, dimension, look_up, quoted
+from cvflows.errors import ArgumentError, dimension, look_up, quoted, within
 from cvflows.maps.base import ActionMap
 from cvflows.maps.kinds import parse_kind
 from cvflows.maps.store import map_digest
@@ -40,6 +40,7 @@ class ConfigRecord(TypedDict):
     num_envs: int
     map: str | None
     form: str
+    ending: NotRequired[float]
     evaluate_every: int
     evaluation_episodes: int
     final_episodes: int
@@ -79,6 +80,7 @@ class RunConfig:
     - `steps`: environment steps, over all `num_envs` environments.
     - `map`: kind of map, with options as in `ray:softness=0.3`, by default the method's own.
     - `form`: of a learned constraint.
+    - `ending`: the probability with which a step past a task's limits ends an episode of training.
     - `evaluate_every`: steps between evaluations, of `evaluation_episodes` each, without exploring; `final_episodes`
       are played at the end.
     - `checkpoint_every`: steps between checkpoints, which are written at the end of an episode.
@@ -93,6 +95,7 @@ class RunConfig:
     num_envs: int = 1
     map: str | None = None
     form: str = "stopping"
+    ending: float = 0.0
     evaluate_every: int = 5_000
     evaluation_episodes: int = 5
     final_episodes: int = 100
@@ -115,6 +118,7 @@ class RunConfig:
             dimension(name, getattr(self, name), most=most)
         dimension("seed", self.seed, least=0, most=MOST_SEED)
         look_up("form", self.form, FORMS)
+        within("ending", self.ending, 0.0, 1.0)
         if self.map is not None:
             parse_kind(self.map)
         found = method(self.method)
@@ -137,6 +141,8 @@ class RunConfig:
     def _plain(self) -> dict[str, object]:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         inputs = None if self.inputs is None else asdict(self.inputs)
+        if not self.ending:
+            del values["ending"]  # runs that were written before it was there keep their fingerprints
         return {**values, "settings": self.chosen.as_json(), "inputs": inputs}
 
     @property
@@ -199,6 +205,7 @@ def make_config(
     num_envs: int | None = None,
     map: str | None = None,
     form: str | None = None,
+    ending: float | None = None,
     evaluate_every: int | None = None,
     evaluation_episodes: int = 5,
     final_episodes: int = 100,
@@ -215,6 +222,8 @@ def make_config(
     if steps is not None and task.family == "custom":
         settings = found.algorithm.scaled_to(settings, dimension("steps", steps, most=2**31 - 1))
     rhythm = found.algorithm.rhythm
+    if ending and task.limits is None:
+        raise ArgumentError("ending", f"0: {task.name} has no limits on states", ending)
     return RunConfig(
         task.name,
         found.name,
@@ -223,6 +232,7 @@ def make_config(
         num_envs=rhythm.num_envs if num_envs is None else num_envs,
         map=found.map_for(preset, task.family) if map is None else map,
         form=form or task.form,
+        ending=task.ending if ending is None else ending,
         evaluate_every=rhythm.evaluate_every if evaluate_every is None else evaluate_every,
         evaluation_episodes=evaluation_episodes,
         final_episodes=final_episodes,

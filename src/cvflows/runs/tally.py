@@ -29,7 +29,8 @@ class Episode:
 
     `empty` counts steps at which no allowed action was found, `executed` those at which a forbidden one was executed
     instead. `kasaura` and `flowpg` count violations at the looser tolerances of two papers (see
-    `constraints/legacy_metric.py`). `left`: it ended by leaving the safe states; `cut`: a checkpoint ended it.
+    `constraints/legacy_metric.py`). `left`: it left the safe states, in `cost` steps where the environment goes on;
+    `cut`: a checkpoint ended it.
     """
 
     step: int = 0
@@ -45,6 +46,7 @@ class Episode:
     flowpg: int = 0
     left: int = 0
     cut: int = 0
+    cost: int = 0
 
     def add(self, reward: float, verdict: Verdict, asked: Asked) -> None:
         """Count one step."""
@@ -66,6 +68,7 @@ class Episode:
     def close(self, info: Info) -> None:
         """Count how the episode ended."""
         self.left = int(info.get("ended") == LEFT)
+        self.cost = int(info.get("episode_cost", self.left))  # type: ignore[call-overload]
 
     @classmethod
     def parse(cls, row: Mapping[str, str]) -> Episode:
@@ -100,4 +103,5 @@ def summarise(episodes: Iterable[Episode]) -> dict[str, float]:
         "empty_count": sum(episode.empty for episode in some),
         "executed_count": sum(episode.executed for episode in some),
         "left_percent": 100 * sum(episode.left for episode in some) / max(len(whole), 1),
+        "cost": sum(episode.cost for episode in whole) / max(len(whole), 1),
     }

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -70,6 +71,8 @@ class Trainer:
         self.task, self.config, self.method = task, config, method_of(config)
         self.folder = None if look_only else folder
         self.make_env = make_env or task.make_env
+        """For evaluation; the environments of training may end where the limits were passed."""
+        self._make_env = make_env or partial(task.make_env, ending=config.ending)
         self.guard = TaskGuard(task)
         self.learner = Learner(
             self.method,
@@ -115,7 +118,7 @@ class Trainer:
         """Train until that many steps are done, `config.steps` by default."""
         until = self.config.steps if until is None else until
         if not self.envs and self.step < until:
-            self.envs = [self.make_env() for _ in range(self.config.num_envs)]
+            self.envs = [self._make_env() for _ in range(self.config.num_envs)]
             self._restart()
         self._clock = Clock()
         while self.step < until:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cvflows.constraints.contexts import ContextDistribution, Observed, Uniform
 from cvflows.constraints.ranges import Limits
-from cvflows.errors import ArgumentError
+from cvflows.errors import ArgumentError, within
 
 if TYPE_CHECKING:  # listing the tasks must load neither JAX nor MuJoCo
     from cvflows.constraints.base import AbstractConstraint
@@ -43,7 +43,8 @@ class Task:
     not be left: the constraint on actions is then learned from random transitions when it is first needed, as
     `learning` says: its `form` and further options of `learn`. Where both are given, both hold.
     `convex`, `star_shaped` and `share`, of the action box that is feasible under p_S, describe the set. `on_empty`:
-    what is executed where no action is allowed (see `Guard`).
+    what is executed where no action is allowed (see `Guard`). `ending`: the probability with which a step past the
+    limits ends an episode of training, where the environment does not end it: agents then learn to keep them.
 
     **Its context:** `reads` lists observation entries, each with the factor that recovers its physical value, or is a
     function; `distribution` is p_S, which stands for them when a map is fitted; None: states of a random policy.
@@ -68,6 +69,12 @@ class Task:
     learning: Mapping[str, object] = field(default_factory=dict)
     in_paper: bool = False
     on_empty: OnEmpty | None = None
+    ending: float = 0.0
+
+    def __post_init__(self) -> None:
+        within("ending", self.ending, 0.0, 1.0)
+        if self.ending and self.limits is None:
+            raise ArgumentError("ending", "0: the task has no limits on states", self.ending)
 
     @cached_property
     def constraint(self) -> AbstractConstraint:
@@ -106,15 +113,20 @@ class Task:
             return np.asarray(self.reads(array))
         return array[..., self._indices] * self._factors.astype(array.dtype)
 
-    def make_env(self, *, guard: bool = False, render_mode: str | None = None, **settings: object) -> Env:
-        """A new environment with actions in [-1,1]; with `guard`, one that executes only allowed actions."""
+    def make_env(
+        self, *, guard: bool = False, render_mode: str | None = None, ending: float = 0.0, **settings: object
+    ) -> Env:
+        """A new environment with actions in [-1,1]; with `guard`, one that executes only allowed actions.
+
+        `ending`: the probability with which a step past the limits ends an episode.
+        """
         from cvflows.tasks.making import make
 
         env = make(self.maker, {**self.settings, **settings}, render_mode)
         if self.limits is not None and self.family != "world":  # worlds end an episode that leaves their limits
             from cvflows.envs.watching import Watch
 
-            env = Watch(env, self.limits)
+            env = Watch(env, self.limits, ending)
         if not guard:
             return env
         from cvflows.envs.wrappers import FeasibleActions

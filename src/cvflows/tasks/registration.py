@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -28,7 +28,7 @@ def register_tasks() -> None:
             )
 
 
-def make_task(name: str, *, guard: bool = True, render_mode: str | None = None, **settings: object) -> TaskEnv:
+def make_task(name: str, *, guard: bool = True, render_mode: str | None = None, **settings: Any) -> TaskEnv:
     """The environment of a task, with its `task` and its `constraint`; only allowed actions are executed.
 
     `guard=False` gives the environment without the guard.
@@ -39,7 +39,7 @@ def make_task(name: str, *, guard: bool = True, render_mode: str | None = None, 
 class TaskEnv(gymnasium.Wrapper[np.ndarray, np.ndarray, np.ndarray, np.ndarray], gymnasium.utils.RecordConstructorArgs):
     """An environment that carries its `task`."""
 
-    def __init__(self, found: Task, *, guard: bool, render_mode: str | None, **settings: object) -> None:
+    def __init__(self, found: Task, *, guard: bool, render_mode: str | None, **settings: Any) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self)
         super().__init__(found.make_env(guard=guard, render_mode=render_mode, **settings))
         self.task = found
