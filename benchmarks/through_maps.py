@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.journal import Job, Journal, Row, run_parts
 
@@ -23,8 +23,8 @@ Run = dict[str, Any]
 class Comparison:
     """Tasks × ways × seeds; a part is one run, kept in the journal.
 
-    - `steps` of every task; `ways` to act, by the names that tables use: method, kind of map, and what else `train`
-      takes; `quick`: the way that a quick look tries, on the first task; `quick_steps` of it.
+    - `steps` of every task; `ways` to act, by the names that tables use: method, kind of map, and what else a `Setup`
+      has; `quick`: the way that a quick look tries, on the first task; `quick_steps` of it.
     """
 
     name: str
@@ -70,56 +70,55 @@ def _runs(parts: Sequence[tuple[str, Job]], rows: Sequence[Row]) -> list[Run]:
     ]
 
 
-def task_of(name: str, free: bool) -> Task:
-    """The task, or its robot without a constraint."""
-    import cvflows as cv
+class Setup(NamedTuple):
+    """What a run is, as the arguments of a part.
 
-    found = cv.task(name)
-    return cv.Task.from_env(FREE[name], cv.Box(found.action_dim), name=name) if free else found
+    - `kind` of map; `free`: without the constraint; `transport`: weight of that term in the fit of the map; `changes`
+      in the algorithm's settings, as in `entropy=exact`.
+    """
+
+    name: str
+    method: str
+    kind: str | None
+    steps: int
+    seed: int
+    free: bool = False
+    transport: float = 0.0
+    changes: str = ""
+
+    @property
+    def task(self) -> Task:
+        """The task, or its robot without a constraint."""
+        import cvflows as cv
+
+        found = cv.task(self.name)
+        return cv.Task.from_env(FREE[self.name], cv.Box(found.action_dim), name=self.name) if self.free else found
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings of the run."""
+        from cvflows.runs.config import make_config
+
+        options: dict[str, Any] = {"map": self.kind, "final_episodes": EPISODES}
+        options |= {"evaluate_every": max(self.steps // 14, 1)}
+        options["overrides"] = dict([self.changes.split("=")]) if self.changes else None
+        return make_config(self.task, self.method, steps=self.steps, seed=self.seed, **options)
 
 
-def config_of(
-    name: str, method: str, kind: str | None, steps: int, seed: int, free: bool = False, changes: str = ""
-) -> RunConfig:
-    """The settings of one run; `changes`, as in `entropy=exact`, of the algorithm's."""
-    from cvflows.runs.config import make_config
-
-    options: dict[str, Any] = {"map": kind, "final_episodes": EPISODES, "evaluate_every": max(steps // 14, 1)}
-    options["overrides"] = dict([changes.split("=")]) if changes else None
-    return make_config(task_of(name, free), method, steps=steps, seed=seed, **options)
+def settings_of(*job: Any) -> dict[str, Any]:
+    """The settings of a part's run as plain data."""
+    return Setup(*job).config.as_json()
 
 
-def settings_of(
-    name: str,
-    method: str,
-    kind: str | None,
-    steps: int,
-    seed: int,
-    free: bool = False,
-    transport: float = 0.0,
-    changes: str = "",
-) -> dict[str, Any]:
-    """The same as plain data."""
-    return config_of(name, method, kind, steps, seed, free, changes).as_json()
-
-
-def train(
-    name: str,
-    method: str,
-    kind: str | None,
-    steps: int,
-    seed: int,
-    free: bool = False,
-    transport: float = 0.0,
-    changes: str = "",
-) -> dict[str, Any]:
-    """One run and its figures; `transport` is the weight of that term in the fit of the map."""
+def train(*job: Any) -> dict[str, Any]:
+    """A part's run and its figures."""
     from cvflows.runs.preparation import FITTING, fitted_map
     from cvflows.runs.tally import summarise
     from cvflows.runs.train import Trainer
 
-    config, task = config_of(name, method, kind, steps, seed, free, changes), task_of(name, free)
-    trainer = Trainer(task, config, fitted_map(task, config, fitting=replace(FITTING, transport=transport)))
+    setup = Setup(*job)
+    config, task = setup.config, setup.task
+    trainer = Trainer(task, config, fitted_map(task, config, fitting=replace(FITTING, transport=setup.transport)))
     trainer.run()
     curve = [(row["step"], row["return"]) for row in trainer.evaluations]
     training, final = summarise(trainer.episodes), trainer.evaluate(EPISODES)
