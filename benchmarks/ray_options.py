@@ -26,4 +26,4 @@ COMPARISON = Comparison(
 
 
 if __name__ == "__main__":
-    main(COMPARISON.name, COMPARISON.run, COMPARISON.table, parts="runs")
+    main("ray_options", COMPARISON.run, COMPARISON.table, parts="runs")

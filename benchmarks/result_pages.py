@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import off_policy_options, ray_options, reproduction, robots, transported, uniform
+from benchmarks import claims, off_policy_options, ray_options, reproduction, robots, transported, uniform
 from benchmarks.bars import missed
 from benchmarks.harness import RESULTS, ROOT
 from benchmarks.through_maps import Comparison
@@ -53,6 +53,7 @@ COMPARISONS = [module.COMPARISON for module in (uniform, transported, ray_option
 TABLES: dict[str, Callable[[Path], str]] = {
     **{comparison.name: _compared(comparison) for comparison in COMPARISONS},
     "bars": missed,
+    "claims": lambda folder: claims.table(reproduction.collected(folder)),
     "robots": _robots,
     "robots_in_brief": _robots_in_brief,
     "reproduction": _reproduction,

@@ -25,4 +25,4 @@ COMPARISON = Comparison(
 
 
 if __name__ == "__main__":
-    main(COMPARISON.name, COMPARISON.run, COMPARISON.table, parts="runs")
+    main("transported", COMPARISON.run, COMPARISON.table, parts="runs")

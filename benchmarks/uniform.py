@@ -39,4 +39,4 @@ def run(quick: bool, journal: Journal) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(COMPARISON.name, run, COMPARISON.table, parts="runs")
+    main("uniform", run, COMPARISON.table, parts="runs")
