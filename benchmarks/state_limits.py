@@ -19,7 +19,7 @@ ROBOTS = (
     *("InvertedPendulum", "DoublePendulum", "Pendulum-Strong", "Pendulum-Weak", "Reacher-Wall", "Quadrotor"),
     *("Hopper-Velocity", "Walker2d-Velocity", "HalfCheetah-Velocity", "Swimmer-Velocity", "Ant-Velocity"),
 )
-FORMS = ("none", "stopping", "cbf", "backup")
+FORMS = ("none", "drift", "stopping", "cbf", "backup")
 POLICIES = ("random", "push")
 TRAINED = ("Hopper-Velocity", "PPO+CVFlow", 300_000)
 TURN = 50
