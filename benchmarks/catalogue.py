@@ -92,7 +92,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             target="unchanged",
         ),
         Benchmark("transported", "30 min", "maps.md", files=("transported.jsonl",)),
-        Benchmark("uniform", "90 min", "maps.md", files=("uniform.jsonl",)),
+        Benchmark("uniform", "2 h", "maps.md", files=("uniform.jsonl",), pictures=("uniform.png",)),
     )
 }
 

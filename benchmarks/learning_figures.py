@@ -12,6 +12,8 @@ import numpy as np
 from benchmarks.journal import SOURCE
 
 COLOURS = ("#1f4e79", "#c8553d", "#5b8c5a", "#b08900", "#7a5195", "#4a4e57")
+LETTERS = 12
+"""Of a legend, per inch."""
 Runs = list[dict[str, Any]]
 
 
@@ -91,7 +93,9 @@ def draw_curves(
     if paper:
         lines.append(Line2D([], [], color="0.3", lw=1.2, ls="--"))
         shown["the paper's best"] = "0.3"
-    figure.legend(lines, list(shown), loc="outside lower center", ncols=len(shown), frameon=False)
+    fitting = int(LETTERS * figure.get_figwidth()) // (max(map(len, shown), default=0) + 8)
+    ncols = max(min(len(shown), fitting), 1)
+    figure.legend(lines, list(shown), loc="outside lower center", ncols=ncols, frameon=False)
     figure.savefig(path, dpi=110)
 
 
